@@ -12,10 +12,10 @@ use dataset::LiveDatasets;
 use dataset::name::is_hidden;
 use dataset::tree::Entry;
 use dataset::write::{self, Failures};
-use dataset::{Dataset, DatasetKind, Dir, KeyStore, View, property};
+use dataset::{Credentials, Dataset, DatasetKind, Dir, KeyStore, View, property};
 use errors::{Error, Refusal, Result};
 use files::namespace::{Child, Control, NumberedName, Provider, Way};
-use files::vfs::{Time, Vfs};
+use files::vfs::{Caller, Time, Vfs};
 use files::{FileSystem, Volume, VolumeFile, zpl};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -274,6 +274,36 @@ fn is_shown(dataset: &Dataset) -> bool {
         && !matches!(text(dataset, "mountpoint").as_deref(), Some("none" | "legacy"))
 }
 
+/// The user on whose behalf a server changes snapshots; `None`: the owner of the pools.
+fn user_of(who: &Caller) -> Result<Option<Credentials>> {
+    match who {
+        Caller { privileged: true, .. } => Ok(None),
+        Caller { is_local: true, uid, gid, groups, .. } => {
+            Ok(Some(Credentials { uid: *uid, gid: *gid, groups: groups.as_slice().into() }))
+        }
+        _ => Err(Refusal::NotPermitted.at(".zfs/snapshot")),
+    }
+}
+
+/// Requires permissions on datasets and snapshots: the same as the command for the same change
+/// (`verbs::Caller`).
+fn permit(live: &LiveDatasets, user: Option<&Credentials>, required: &[(&str, &[&str])]) -> Result<()> {
+    let Some(user) = user else { return Ok(()) };
+    let tree = live.synced()?;
+    let is_on = tree.has_delegation()?;
+    for (name, permissions) in required {
+        let dataset = tree.dataset(name)?;
+        let mut may = is_on && !dataset.is_zoned()?;
+        for permission in *permissions {
+            may = may && dataset.is_granted(permission, user)?;
+        }
+        if !may {
+            return Err(Refusal::NotPermitted.at(*name));
+        }
+    }
+    Ok(())
+}
+
 /// An operation on a single snapshot has at most one failure.
 fn first(done: std::result::Result<(), Failures>) -> Result<()> {
     match done {
@@ -443,19 +473,23 @@ impl Provider for DatasetProvider {
         self.live.is_some() && !self.dataset.is_snapshot()
     }
 
-    fn take_snapshot(&self, name: &str) -> Result<()> {
-        let live = self.live_datasets(name)?;
-        first(write::snapshot(live, &[self.snapshot_called(name)], &[]))
+    fn take_snapshot(&self, who: &Caller, name: &str) -> Result<()> {
+        let (live, user) = (self.live_datasets(name)?, user_of(who)?);
+        permit(live, user.as_ref(), &[(self.now().name(), &["snapshot"])])?;
+        first(write::snapshot_for(live, user.as_ref(), &[self.snapshot_called(name)], &[]))
     }
 
-    fn rename_snapshot(&self, from: &str, to: &str) -> Result<()> {
-        let live = self.live_datasets(from)?;
-        first(write::rename_snapshot(live, &self.snapshot_called(from), &self.snapshot_called(to), false))
+    fn rename_snapshot(&self, who: &Caller, from: &str, to: &str) -> Result<()> {
+        let (live, user) = (self.live_datasets(from)?, user_of(who)?);
+        let (from, to) = (self.snapshot_called(from), self.snapshot_called(to));
+        permit(live, user.as_ref(), &[(&from, &["rename", "mount"]), (self.now().name(), &["create", "mount"])])?;
+        first(write::rename_snapshot(live, &from, &to, false))
     }
 
-    fn destroy_snapshot(&self, name: &str) -> Result<()> {
-        let live = self.live_datasets(name)?;
+    fn destroy_snapshot(&self, who: &Caller, name: &str) -> Result<()> {
+        let (live, user) = (self.live_datasets(name)?, user_of(who)?);
         self.now().snapshot(name)?;
+        permit(live, user.as_ref(), &[(&self.snapshot_called(name), &["mount", "destroy"])])?;
         first(write::destroy_snapshots(live, &[self.snapshot_called(name)], false)).map_err(|error| match error {
             // The snapshot has clones.
             Error::Refused { why: Refusal::Exists, place } => Refusal::Busy.at(place),

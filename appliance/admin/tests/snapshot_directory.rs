@@ -56,6 +56,25 @@ fn a_directory_made_in_zfs_snapshot_is_a_snapshot() {
     assert_ne!(walk(&ns, ".zfs/snapshot/first/file"), old, "it is found by its new name");
     assert_eq!(&ns.read(old, 0, 10).expect("open files stay open")[..], b"before");
 
+    // What a user of this machine was delegated counts, and not what an NFS client claims.
+    let ann = Caller { uid: 54_321, gid: 54_321, is_local: true, ..Caller::default() };
+    let claimed = Caller { is_local: false, ..ann.clone() };
+    let take = |who: &Caller| ns.create(who, dir, b"hers", &NewNode::Directory, 0o755, 0);
+    assert_eq!(why(take(&ann)), Some(Refusal::NotPermitted));
+    for key in ["ul$54321", "ud$54321"] {
+        let permissions = ["snapshot", "rename", "create", "mount"].map(str::to_owned).to_vec();
+        let change = write::Delegation::Allow { key: key.to_owned(), permissions };
+        write::delegate(&pool.live, "tank/home", &[change]).expect("delegated");
+    }
+    assert_eq!(why(take(&claimed)), Some(Refusal::PermissionDenied));
+    take(&ann).expect("taken");
+    let moved = |who: &Caller| ns.rename(who, dir, b"hers", dir, b"moved", RenameFlags::default());
+    assert_eq!(why(moved(&claimed)), Some(Refusal::PermissionDenied));
+    moved(&ann).expect("renamed");
+    assert_eq!(why(ns.rmdir(&ann, dir, b"moved")), Some(Refusal::NotPermitted));
+    assert!(matches!(ns.rmdir(&ann, dir, b"missing"), Err(errors::Error::NotFound { .. })));
+    ns.rmdir(&root, dir, b"moved").expect("destroyed");
+
     let first = ["tank/home@first".to_owned()];
     write::hold(&pool.live, &first, "keep").expect("held");
     assert_eq!(why(ns.rmdir(&root, dir, b"first")), Some(Refusal::Busy));

@@ -143,8 +143,8 @@ pub struct Device {
     /// Path of the device or file; absent for devices that consist of others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// How the device is read and written; absent for devices that consist of others and for missing
-    /// ones.
+    /// How the device is read and written; absent for devices that consist of others and for
+    /// missing ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io: Option<Io>,
     /// Number of failed reads since the pool was opened or its errors were cleared.

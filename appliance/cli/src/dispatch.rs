@@ -1,10 +1,10 @@
 //! Runs a verb of zpool(8), zfs(8), beadm(8) or bectl(8), and prints why it failed.
 
 use crate::context::{Context, Failure, Outcome};
-use crate::getopt::Wrong;
+use crate::getopt::{self, Wrong};
 use crate::help;
 use crate::suggest;
-use crate::verb::Verb;
+use crate::verb::{Callers, Verb};
 
 /// The words that request help in place of a verb.
 const HELP: [&str; 4] = ["-?", "-h", "--help", "help"];
@@ -25,6 +25,23 @@ pub fn find(verbs: &[&'static Verb], name: &str) -> Option<&'static Verb> {
 pub fn is_help(verbs: &[&'static Verb], args: &[String]) -> bool {
     let [name, rest @ ..] = args else { return false };
     HELP.contains(&name.as_str()) || find(verbs, name).is_some_and(|verb| verb.parse(rest) == Err(Wrong::Help))
+}
+
+/// Whether the verb with which the arguments begin runs in the process of its caller, whichever
+/// process owns the pools.
+pub fn runs_here(verbs: &[&'static Verb], args: &[String]) -> bool {
+    args.first().and_then(|name| find(verbs, name)).is_some_and(|verb| matches!(verb.callers, Callers::Here))
+}
+
+/// The arguments as they are parsed if the environment variable `POSIXLY_CORRECT` is set, as by
+/// the C library: the first operand ends the options.
+pub fn in_posix_order(verbs: &[&'static Verb], args: Vec<String>) -> Vec<String> {
+    let Some(verb) = args.first().and_then(|name| find(verbs, name)) else { return args };
+    let at = 1 + getopt::first_operand(verb.options, &args[1..]);
+    match args.get(at) {
+        Some(operand) if operand != "--" => [&args[..at], &["--".to_owned()], &args[at..]].concat(),
+        _ => args,
+    }
 }
 
 fn run(cx: &mut Context<'_>, program: &str, verbs: &[&'static Verb], args: &[String]) -> u8 {

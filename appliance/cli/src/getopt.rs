@@ -177,6 +177,28 @@ pub fn parse(options: &[Opt], args: &[String]) -> Result<Parsed, Wrong> {
     Ok(parsed)
 }
 
+/// The index of the first argument that is neither an option nor the argument of one; the number
+/// of arguments if there is none.
+pub fn first_operand(options: &[Opt], args: &[String]) -> usize {
+    let mut rest = args.iter();
+    loop {
+        let at = args.len() - rest.len();
+        let Some(arg) = rest.next() else { return at };
+        let parsed = &mut Parsed::default();
+        let is_good = match arg.strip_prefix("--") {
+            Some("") => return at,
+            Some("help") => Ok(()),
+            Some(long) => long_option(options, long, &mut rest, parsed),
+            None if arg.len() > 1 && arg.starts_with('-') => cluster(options, &arg[1..], &mut rest, parsed),
+            None => return at,
+        };
+        // The parser reports what is wrong.
+        if is_good.is_err() {
+            return args.len();
+        }
+    }
+}
+
 fn letter(options: &[Opt], letter: char) -> Option<&Opt> {
     options.iter().find(|option| option.is_letter && option.key == letter)
 }
@@ -295,6 +317,26 @@ mod tests {
         assert_eq!(parse("-:").expect_err("bad").to_string(), "invalid option ':'");
         assert_eq!(parse("-j").expect_err("bad").to_string(), "invalid option 'j'");
         assert_eq!(parse("- -").expect("a lone dash is an operand").operands, ["-", "-"]);
+    }
+
+    #[test]
+    fn the_first_operand_is_found_behind_options_and_their_arguments() {
+        let rows = [
+            ("", 0),
+            ("tank", 0),
+            ("-H tank -p", 1),
+            ("-Hpo name tank", 2),
+            ("-oname --json tank", 2),
+            ("-H -- tank", 1),
+            ("-H -", 1),
+            ("-Hc", 1),
+            ("-H -o", 2),
+            ("-x tank", 2),
+        ];
+        for (line, expected) in rows {
+            let args: Vec<String> = line.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+            assert_eq!(first_operand(OPTIONS, &args), expected, "{line}");
+        }
     }
 
     #[test]

@@ -86,6 +86,7 @@ pub fn callers(verb: &Verb) -> &'static str {
         Callers::Delegates => {
             "The owner of the pools may run it, and if weir serve has them, users to whom zfs allow delegated it."
         }
+        Callers::Here => "Any user may run it. The permissions of files apply.",
         Callers::Owner => "Only the owner of the pools may run it.",
     }
 }
@@ -148,6 +149,18 @@ mod tests {
             }
             assert!(!verb.usage.is_empty() && !verb.examples.is_empty(), "{program} {}", verb.name);
             assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
+        }
+    }
+
+    /// OpenZFS's test suite requires it.
+    #[test]
+    fn the_lists_of_verbs_fit_into_80_columns() {
+        for (program, verbs) in
+            [("zpool", zpool::VERBS), ("zfs", zfs::VERBS), ("beadm", beadm::VERBS), ("bectl", beadm::BECTL)]
+        {
+            for line in overview(program, verbs).lines() {
+                assert!(line.chars().count() <= WIDTH, "{line}");
+            }
         }
     }
 

@@ -6,7 +6,7 @@
 //! of Weir's own verbs, some of which another program has ([`handover`]).
 
 use crate::context::Context;
-use crate::dispatch::{dispatch, is_help};
+use crate::dispatch::{dispatch, in_posix_order, is_help, runs_here};
 use crate::state_option::choose_state;
 use crate::{beadm, commands, handover, zfs, zpool};
 use admin::state::State;
@@ -68,9 +68,12 @@ fn face(face: &str, args: &[OsString]) -> ExitCode {
         "bectl" => beadm::BECTL,
         _ => zfs::VERBS,
     };
+    if std::env::var_os("POSIXLY_CORRECT").is_some() {
+        args = in_posix_order(verbs, args);
+    }
     let forwarded = State::of_process().and_then(|state| match face {
         // Any user may read it, even if another user has the pools.
-        _ if is_help(verbs, &args) => Ok((None, state)),
+        _ if is_help(verbs, &args) || runs_here(verbs, &args) => Ok((None, state)),
         // An environment's name does not contain its pool.
         "beadm" | "bectl" => Ok((crate::forward::run_anywhere(&state, face, &args)?, state)),
         _ => Ok((crate::forward::run(&state, face, &args)?, state)),

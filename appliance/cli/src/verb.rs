@@ -23,6 +23,9 @@ pub enum Callers {
     Delegates,
     /// It changes something, or reads contents of files: the owner of the pools.
     Owner,
+    /// It works on files by their paths, in the process of its caller and with the permissions of
+    /// that user: any user, and never for another process.
+    Here,
 }
 
 impl Callers {
@@ -31,7 +34,7 @@ impl Callers {
         match self {
             Self::Anyone => true,
             Self::AnyoneUnless(is_change) => !is_change(args),
-            Self::Delegates | Self::Owner => false,
+            Self::Delegates | Self::Owner | Self::Here => false,
         }
     }
 }
@@ -90,6 +93,11 @@ pub const fn for_owner(name: &'static str, about: &'static str, run: Run) -> Ver
 /// A verb for the owner of the pools, and for those to whom it was delegated.
 pub const fn for_delegates(name: &'static str, about: &'static str, run: Run) -> Verb {
     Verb { callers: Callers::Delegates, ..for_owner(name, about, run) }
+}
+
+/// A verb that any user runs in a process of their own.
+pub const fn for_caller(name: &'static str, about: &'static str, run: Run) -> Verb {
+    Verb { callers: Callers::Here, ..for_owner(name, about, run) }
 }
 
 /// A verb of OpenZFS that Weir does not have yet.

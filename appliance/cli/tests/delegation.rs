@@ -113,6 +113,13 @@ fn permissions_are_shown_as_openzfs_shows_them() {
     wrong("zfs allow nosuch create tank", 2, "zfs: error: invalid user/group nosuch");
     wrong("zfs allow -u 0 scrub tank", 1, "cannot set permissions on 'tank': ");
     wrong("zfs allow -u 0 used tank", 1, "cannot set permissions on 'tank': ");
+    // Whether options may follow operands is for the environment to say, as with the C library.
+    let posix = |line: &str| rig.command(line).env("POSIXLY_CORRECT", "1").output().expect("it runs").status.code();
+    assert_eq!(posix("zfs unallow -s @none -l tank/a"), Some(1), "'-l' is no permission");
+    assert_eq!(posix("zfs allow everyone -e tank/a"), Some(1));
+    assert_eq!((posix("zfs list -H tank"), posix("zfs list tank -H")), (Some(0), Some(1)));
+    rig.good("zfs list tank -H");
+    rig.good("zfs unallow -s @none -l tank/a");
     rig.good("zfs unallow -r -u 54321 tank");
     rig.good("zfs unallow -g 54321 tank/a");
     rig.good("zfs unallow -s @set tank/a");
@@ -336,6 +343,15 @@ fn streams_are_sent_and_received_by_users_with_permission() {
     assert_eq!(receive("zfs receive tank/to/a"), (0, String::new()));
     assert!(rig.exists("tank/to/a@s"));
     rig.good("zfs destroy -r tank/to/a");
+    // Permission to append is enough where nothing can be destroyed.
+    rig.good(&format!("zfs unallow -u {ANN} receive tank/to"));
+    denied("zfs receive tank/to/a");
+    rig.good(&format!("zfs allow -u {ANN} receive:append tank/to"));
+    denied("zfs receive -F tank/to/a");
+    assert_eq!(receive("zfs receive tank/to/a"), (0, String::new()));
+    rig.good("zfs destroy -r tank/to/a");
+    rig.good(&format!("zfs unallow -u {ANN} receive:append tank/to"));
+    rig.good(&format!("zfs allow -u {ANN} receive tank/to"));
     // A property without permission is left out.
     let (code, err) = receive("zfs receive -o compression=off tank/to/a");
     assert_eq!((code, err.as_str()), (0, "cannot receive compression property on tank/to/a: permission denied\n"));
@@ -430,4 +446,84 @@ fn creators_own_what_they_create_and_nothing_is_mounted_for_them() {
     assert_eq!(rig.good("zfs get -H -o value mounted tank/a/mine"), "no\n");
     rig.good_as(ANN, "zfs rename tank/a/mine tank/a/other");
     rig.good_as(ANN, "zfs destroy -r tank/a/other");
+}
+
+#[test]
+fn snapshots_are_changed_by_their_directory_with_the_permissions_of_the_commands() {
+    if !crate::rig::can_mount() {
+        println!("skipped: needs root and /dev/fuse");
+        return;
+    }
+    let mut rig = Rig::new(&["a"]);
+    rig.start("serve");
+    rig.good("zpool create -m DIR/tank tank DIR/d/a");
+    rig.good("zfs create tank/a");
+    for path in ["", "tank", "tank/a"] {
+        set_permissions(rig.path(path), Permissions::from_mode(0o755)).expect(path);
+    }
+    let dir = rig.path("tank/a/.zfs/snapshot");
+    // Group BEN is a supplementary one, which only the kernel knows.
+    let run = |uid: u32, groups: &str, line: &str| {
+        let (program, operands) = line.split_once(' ').expect("operands");
+        let mut command = Command::new("setpriv");
+        command.args([format!("--reuid={uid}"), format!("--regid={uid}"), format!("--groups={groups}")]);
+        command.arg(program).args(operands.split(' ').map(|name| format!("{dir}/{name}")));
+        let output = command.env("LC_ALL", "C").output().expect("setpriv runs");
+        (output.status.success(), text(&output.stderr))
+    };
+    let good = |uid, groups: &str, line: &str| {
+        assert_eq!(run(uid, groups, line), (true, String::new()), "{uid} {groups}: {line}");
+    };
+    let denied = |uid, groups: &str, line: &str| {
+        let (is_done, err) = run(uid, groups, line);
+        assert!(!is_done && err.contains("Operation not permitted"), "{uid} {groups}: {line}: {err}");
+    };
+    let names = || rig.good("zfs list -H -o name -t snapshot -r tank");
+    let (ben, none) = (BEN.to_string(), "1".to_owned());
+    // Root needs no permission.
+    good(0, "0", "mkdir root");
+    good(0, "0", "mv root kept");
+    let rows = [
+        ("create,mount,destroy,rename,rollback", "snapshot", "mkdir mine"),
+        ("rename,create", "mount", "mv mine moved"),
+        ("rename,mount", "create", "mv moved again"),
+        ("create,mount,destroy", "rename", "mv again last"),
+        ("destroy,snapshot", "mount", "rmdir last"),
+        ("mount,snapshot", "destroy", "rmdir kept"),
+    ];
+    for (some, missing, line) in rows {
+        let allow = |verb: &str, list: &str| rig.good(&format!("zfs {verb} -g {BEN} {list} tank/a"));
+        let before = names();
+        for groups in [&ben, &none] {
+            denied(ANN, groups, line);
+        }
+        allow("allow", some);
+        denied(ANN, &ben, line);
+        allow("allow", missing);
+        // Of a user who is not in the group.
+        denied(ANN, &none, line);
+        assert_eq!(names(), before, "{line}");
+        good(ANN, &ben, line);
+        assert_ne!(names(), before, "{line}");
+        allow("unallow", some);
+        allow("unallow", missing);
+    }
+    assert_eq!(names(), "");
+    // To a user, and with delegation off.
+    rig.good(&format!("zfs allow -u {ANN} snapshot tank"));
+    good(ANN, &none, "mkdir mine");
+    denied(BEN, &ben, "mkdir other");
+    rig.good("zpool set delegation=off tank");
+    denied(ANN, &none, "mkdir other");
+    rig.good("zpool set delegation=on tank");
+    rig.good("zfs set snapshot_limit=1 tank/a");
+    let (is_done, err) = run(ANN, &none, "mkdir other");
+    assert!(!is_done && err.contains("Disk quota exceeded"), "{err}");
+    assert_eq!(names(), "tank/a@mine\n");
+    // Only directories are snapshots, and only of their own file system.
+    let (is_done, _) = run(ANN, &none, "touch file");
+    assert!(!is_done);
+    rig.good("zfs set snapshot_limit=none tank/a");
+    rig.good(&format!("zfs unallow -u {ANN} snapshot tank"));
+    rig.judge_without_delegations("tank");
 }

@@ -15,6 +15,7 @@ mod kernel_trees;
 mod memory;
 mod options;
 mod pool_changes;
+mod projects;
 mod receive;
 mod rig;
 mod scripts_of_devices;

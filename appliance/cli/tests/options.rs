@@ -61,6 +61,12 @@ fn change_key_loads_the_key_of_the_encryption_root() {
     rig.good("zfs unload-key tank/secret");
     rig.good("zfs change-key -l -o keyformat=raw -o keylocation=file://DIR/d/key tank/secret/a");
     assert_eq!(rig.good("zfs get -H -o value encryptionroot tank/secret/a"), "tank/secret/a\n");
+    // With several roots, those whose key is not loaded are left out.
+    rig.good("zfs unload-key tank/secret/a");
+    assert_eq!(rig.good("zfs unload-key -a"), "1 / 1 key(s) successfully unloaded\n");
+    assert_eq!(rig.good("zfs unload-key -a"), "");
+    assert_eq!(rig.run("zfs unload-key tank/secret").0, 255);
+    rig.good("zfs load-key -a");
     rig.good("zfs change-key -i tank/secret/a");
     rig.good("zfs unload-key tank/secret");
     let (_, _, err) = rig.run("zfs mount -l tank/secret/a");
@@ -300,7 +306,19 @@ fn quotas_are_set_when_a_file_system_is_created_and_shown_by_name() {
     assert_eq!(get("projectobjquota@9", "tank/b"), "projectobjquota@9\t3\tlocal\n");
     assert_eq!(get("userquota@no-such-user", "tank/a"), "userquota@no-such-user\t-\t-\n");
     assert_eq!(rig.good("zfs list -H -o userquota@root tank/a"), "5M\n");
+    // A clone has those of its snapshot, and others if they are given.
+    rig.good("zfs snapshot tank/a@s");
+    rig.good("zfs clone -o userquota@root=6M -o quota=1G tank/a@s tank/clone");
+    assert_eq!(
+        get("userquota@root,groupobjquota@0", "tank/clone"),
+        "userquota@root\t6M\tlocal\ngroupobjquota@0\t7\tlocal\n"
+    );
+    assert_eq!(get("userquota@root", "tank/a"), "userquota@root\t5M\tlocal\n");
     let bad = |line: &str, err: &str| assert_eq!(rig.run(line).2, format!("{err}\n"), "{line}");
+    bad(
+        "zfs clone -o userquota@no-such-user=1 tank/a@s tank/c",
+        "cannot create 'tank/c': 'userquota@no-such-user' has an invalid user/group name",
+    );
     bad(
         "zfs create -o userquota@no-such-user=1 tank/c",
         "cannot create 'tank/c': 'userquota@no-such-user' has an invalid user/group name",

@@ -1,5 +1,6 @@
 //! Everything that Weir requests from the machine: devices, the clock, threads and their locks,
-//! randomness, the number of processors, durable replacement of files, the counters of the machine.
+//! randomness, the number of processors, durable replacement of files, projects of
+//! files, the counters of the machine.
 //!
 //! **Invariant: no crate of the engine opens a file that holds pool data, reads a clock, starts a
 //! thread, waits for one, or requests randomness except through this crate**, so that a simulated
@@ -16,6 +17,7 @@ pub mod names;
 pub mod pace;
 pub mod peer;
 pub mod proc;
+pub mod project;
 pub mod random;
 pub mod sync;
 pub mod threads;

@@ -47,6 +47,7 @@ pub const PERMISSIONS: &[&str] = &[
     "mount",
     "promote",
     "receive",
+    "receive:append",
     "rename",
     "rollback",
     "snapshot",
@@ -283,6 +284,7 @@ mod tests {
     fn permissions_are_verbs_properties_that_can_be_set_and_sets() {
         for (name, stored) in [
             ("create", "create"),
+            ("receive:append", "receive:append"),
             ("compression", "compression"),
             ("compress", "compression"),
             ("@a-b.c:d", "@a-b.c:d"),
@@ -297,7 +299,7 @@ mod tests {
             "type",
             "creation",
             "mlslabel",
-            "receive:append",
+            "receive:all",
             "@",
             "@a/b",
             "snapshots",

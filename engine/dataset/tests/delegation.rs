@@ -177,7 +177,7 @@ fn limits_bind_users_who_may_not_change_them() {
     }
     rig.set("tank/a", "filesystem_limit", "2").unwrap();
     rig.set("tank/a", "snapshot_limit", "1").unwrap();
-    let full = |result: Result<()>| assert_eq!(result.unwrap_err().refusal(), Some(Refusal::NoSpace));
+    let full = |result: Result<()>| assert_eq!(result.unwrap_err().refusal(), Some(Refusal::QuotaExceeded));
     create_as(&rig, "tank/a/c", 7).unwrap();
     full(create_as(&rig, "tank/a/b/d", 7));
     full(write::rename_for(&rig.live, Some(&user(7)), "tank/other", "tank/a/other"));

@@ -119,7 +119,7 @@ mod tests {
     }
 
     fn user(uid: u32, groups: &[u32]) -> Caller {
-        Caller { uid, gid: 500, groups: groups.to_vec(), privileged: false }
+        Caller { uid, gid: 500, groups: groups.to_vec(), ..Caller::default() }
     }
 
     #[test]

@@ -295,7 +295,8 @@ pub trait Vfs: Send + Sync {
     fn seek_data(&self, node: NodeId, offset: u64) -> Result<Option<u64>>;
     /// First hole offset at or after `offset` (`SEEK_HOLE`); the size if there is none.
     fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64>;
-    /// Space and objects of the file system that contains `node`.
+    /// Space and objects of the file system that contains `node`; of a node that hands its project
+    /// on ([`Vfs::project_inherit`]), what the project's quotas leave of them.
     fn stat_fs(&self, node: NodeId) -> Result<StatFs>;
 
     /// The directory in which a node was last given a name, if known; that name may be gone.
@@ -350,7 +351,8 @@ pub trait Vfs: Send + Sync {
         let _ = node;
         false
     }
-    /// Whether new files in this directory inherit its project (`FS_XFLAG_PROJINHERIT`).
+    /// Whether new files in this directory inherit its project (`FS_XFLAG_PROJINHERIT`). A regular
+    /// file has the flag too, without effect.
     fn project_inherit(&self, dir: NodeId) -> Result<bool> {
         let _ = dir;
         Ok(false)

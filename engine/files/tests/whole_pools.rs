@@ -239,6 +239,39 @@ fn quotas_of_users_and_projects_hold_once_a_txg_has_counted() {
     rig.judge();
 }
 
+/// As `df` shows it.
+#[test]
+fn the_size_of_a_directory_with_a_project_is_its_quota() {
+    use dataset::Principal;
+    let mut rig = Rig::new();
+    let fs = rig.make("tank/q", &[("compression", "off"), ("recordsize", "4K")]);
+    let make = |dir, name: &[u8], new: NewNode| fs.create(&root(), dir, name, &new, 0o755, 0).unwrap().node;
+    let dir = make(fs.root(), b"d", NewNode::Directory);
+    let set = |set: SetAttr| fs.set_attr(&root(), dir, &set).unwrap();
+    let whole = fs.stat_fs(dir).unwrap();
+    assert_eq!(whole, fs.stat_fs(fs.root()).unwrap());
+    set(SetAttr { project: Some(7), ..SetAttr::default() });
+    fs.set_quota(Principal::Project, 7, false, 4 << 20).unwrap();
+    fs.set_quota(Principal::Project, 7, true, 10).unwrap();
+    assert_eq!(fs.stat_fs(dir).unwrap().files, fs.stat_fs(fs.root()).unwrap().files, "without the flag");
+    set(SetAttr { project_inherit: Some(true), ..SetAttr::default() });
+    let file = make(dir, b"f", NewNode::Regular);
+    fs.write(&root(), file, 0, &[5; 1 << 20]).unwrap();
+    rig.live().writer().sync().unwrap();
+    let (part, all) = (fs.stat_fs(dir).unwrap(), fs.stat_fs(fs.root()).unwrap());
+    assert_eq!((part.blocks * part.block_bytes, part.files, part.files_free), (4 << 20, 10, 8));
+    let free = part.blocks_free * part.block_bytes;
+    assert!((2 << 20..=3 << 20).contains(&free), "{free}");
+    assert!(all.blocks > part.blocks && all.files > 10);
+    fs.set_quota(Principal::Project, 7, false, 1 << 20).unwrap();
+    fs.set_quota(Principal::Project, 7, true, 0).unwrap();
+    let part = fs.stat_fs(file).unwrap();
+    assert_eq!((part.blocks * part.block_bytes, part.blocks_free), (1 << 20, 0));
+    assert!(part.files > 10);
+    rig.export();
+    rig.judge();
+}
+
 #[test]
 fn access_times_are_stored_with_the_next_txg_while_the_file_is_open() {
     // Reads like NFSv3, which opens and closes nothing.

@@ -7,8 +7,8 @@
 //!                                                                        └─ inside: shuttle
 //! ```
 //! `shuttle` runs the threads of a test one at a time, and at each lock, access, wait and
-//! notification chooses the thread that continues. A wake-up that is missed is a deadlock, which it reports with
-//! the schedule that led there.
+//! notification chooses the thread that continues. A wake-up that is missed is a deadlock, which it
+//! reports with the schedule that led there.
 //!
 //! Invariants:
 //!   * a lock or condition variable belongs to the kind of run in which it was created

@@ -226,9 +226,9 @@ impl Filer {
         zdb(&self.folder.join("disks"))
     }
 
-    /// Checks the pool as a kill or power cut left it, in some of the rounds: with `weir verify`, and
-    /// with zdb in every `zdb_every`th. In some others, kills the server once more while it replays
-    /// the log of its previous run.
+    /// Checks the pool as a kill or power cut left it, in some of the rounds: with `weir verify`,
+    /// and with zdb in every `zdb_every`th. In some others, kills the server once more while it
+    /// replays the log of its previous run.
     pub fn judge_remains(&mut self, chance: &mut Chance, round: u64, zdb_every: u64) -> Result<Judged> {
         if chance.once_in(5) {
             self.verify()?;

@@ -12,7 +12,8 @@
 //! | set, inherit        | the property's name, userprop, userquota …  | the dataset               |
 //! | load-key, unload-key, change-key  | load-key, change-key          | the dataset               |
 //! | send, diff          | that of the verb's name                     | each snapshot             |
-//! | receive             | receive, mount, create                      | the dataset or its parent |
+//! | receive             | receive, mount, create; without -F,         | the dataset or its parent |
+//! |                     | receive:append is enough for receive        |                           |
 //! | allow               | allow, and each permission that is given    | the dataset               |
 //!
 //! Below: `dataset::delegation`. Facts: `zfs_secpolicy_*`, `zfs_check_settable` in

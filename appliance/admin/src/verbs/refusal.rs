@@ -140,7 +140,7 @@ impl Kind {
 impl From<&Error> for Reason {
     fn from(error: &Error) -> Self {
         let text = match error {
-            Error::Refused { why: Denied::NoSpace, .. } => "out of space".to_owned(),
+            Error::Refused { why: Denied::NoSpace | Denied::QuotaExceeded, .. } => "out of space".to_owned(),
             Error::Refused { why: Denied::Exists, .. } => "dataset already exists".to_owned(),
             Error::Refused { why: Denied::Busy, .. } => "pool or dataset is busy".to_owned(),
             Error::Refused { why: Denied::ReadOnly, .. } => "pool is read-only".to_owned(),

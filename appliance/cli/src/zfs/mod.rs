@@ -13,6 +13,7 @@ pub mod keys;
 pub mod list;
 pub mod mount;
 pub mod program;
+pub mod project;
 pub mod receive;
 pub mod rollback;
 pub mod send;
@@ -62,7 +63,7 @@ pub static VERBS: &[&Verb] = &[
     &share::SHARE,
     &share::UNSHARE,
     &upgrade::VERB,
-    &not_yet("project", "Show or set the project of files"),
+    &project::VERB,
     &allow::ALLOW,
     &allow::UNALLOW,
     &program::VERB,

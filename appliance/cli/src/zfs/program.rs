@@ -11,18 +11,17 @@ use std::io::Read;
 use std::path::Path;
 
 /// The row of `zfs program`.
-pub static VERB: Verb =
-    for_owner("program", "Run a Lua program that looks at datasets and changes them atomically", run)
-        .usage(&["[-jn] [-t <instruction limit>] [-m <memory limit (b)>] <pool> <program file> [lua args...]"])
-        .options(&[
-            flag('n', "Only look at datasets: the functions that change them are missing."),
-            value('t', "instructions", ArgKind::Text, "End the program after this many Lua instructions."),
-            value('m', "bytes", ArgKind::Text, "End the program when it uses this much memory."),
-            flag('j', "Print the result as JSON.").long("json"),
-        ])
-        .operands(&[ArgKind::Pool, ArgKind::File, ArgKind::Text])
-        .history("zfs program")
-        .examples(&[("zfs program tank prune.lua tank/home 7", "Run prune.lua with two arguments.")]);
+pub static VERB: Verb = for_owner("program", "Run a Lua program that changes datasets atomically", run)
+    .usage(&["[-jn] [-t <instruction limit>] [-m <memory limit (b)>] <pool> <program file> [lua args...]"])
+    .options(&[
+        flag('n', "Only look at datasets: the functions that change them are missing."),
+        value('t', "instructions", ArgKind::Text, "End the program after this many Lua instructions."),
+        value('m', "bytes", ArgKind::Text, "End the program when it uses this much memory."),
+        flag('j', "Print the result as JSON.").long("json"),
+    ])
+    .operands(&[ArgKind::Pool, ArgKind::File, ArgKind::Text])
+    .history("zfs program")
+    .examples(&[("zfs program tank prune.lua tank/home 7", "Run prune.lua with two arguments.")]);
 
 /// The longest program. Guessed: the longest list that OpenZFS's kernel takes.
 const SOURCE_MAX_BYTES: u64 = 16 << 20;

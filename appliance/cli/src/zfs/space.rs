@@ -31,8 +31,8 @@ pub static GROUP: Verb = for_anyone("groupspace", "Show space by group", |cx, ca
 /// The row of `zfs projectspace`.
 pub static PROJECT: Verb =
     for_anyone("projectspace", "Show space by project", |cx, call| run(cx, call, Principal::Project))
-        .usage(USAGE)
-        .options(OPTIONS)
+        .usage(&["[-Hp] [-o field,...] [-s field]... [-S field]... filesystem|snapshot"])
+        .options(&[SCRIPTED, EXACT, OUTPUT, SORT, SORT_DESCENDING])
         .operands(&[ArgKind::AnyDataset])
         .examples(&[("zfs projectspace tank/home", "Show the space and quota of each project.")]);
 
@@ -41,9 +41,9 @@ const OPTIONS: &[Opt] = &[
     flag('n', "Print numbers instead of names."),
     SCRIPTED,
     EXACT,
-    value('o', "field,...", ArgKind::Words(FIELD_NAMES), "Print these fields, in this order."),
-    value('s', "field", ArgKind::Words(FIELD_NAMES), "Sort by this field, ascending.").repeated(),
-    value('S', "field", ArgKind::Words(FIELD_NAMES), "Sort by this field, descending.").repeated(),
+    OUTPUT,
+    SORT,
+    SORT_DESCENDING,
     value(
         't',
         "type,...",
@@ -52,6 +52,10 @@ const OPTIONS: &[Opt] = &[
     ),
     flag('i', "Translate SIDs to POSIX ids, which needs an identity map that Linux does not have."),
 ];
+const OUTPUT: Opt = value('o', "field,...", ArgKind::Words(FIELD_NAMES), "Print these fields, in this order.");
+const SORT: Opt = value('s', "field", ArgKind::Words(FIELD_NAMES), "Sort by this field, ascending.").repeated();
+const SORT_DESCENDING: Opt =
+    value('S', "field", ArgKind::Words(FIELD_NAMES), "Sort by this field, descending.").repeated();
 const FIELD_NAMES: &[&str] = &["type", "name", "used", "quota", "objused", "objquota"];
 
 const FIELDS: [(&str, &str); 6] = [

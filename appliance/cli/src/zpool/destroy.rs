@@ -34,12 +34,11 @@ pub static SYNC: Verb = for_owner("sync", "Write all pending data to disk", sync
     .examples(&[("zpool sync", "Write the pending data of all pools.")]);
 
 /// The row of `zpool freeze`.
-pub static FREEZE: Verb =
-    for_owner("freeze", "Keep the state on disk from now on, to test the replay of intent logs", freeze)
-        .usage(&["pool"])
-        .operands(&[ArgKind::Pool])
-        .history("zpool freeze")
-        .examples(&[("zpool freeze tank", "Freeze a pool that is used for tests only.")]);
+pub static FREEZE: Verb = for_owner("freeze", "Keep the state on disk, to test the replay of intent logs", freeze)
+    .usage(&["pool"])
+    .operands(&[ArgKind::Pool])
+    .history("zpool freeze")
+    .examples(&[("zpool freeze tank", "Freeze a pool that is used for tests only.")]);
 
 /// The row of `zpool reguid`.
 pub static REGUID: Verb = for_owner("reguid", "Give a pool a new GUID", reguid)

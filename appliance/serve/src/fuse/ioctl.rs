@@ -5,7 +5,7 @@
 //! system.
 
 use super::ops::Ops;
-use files::vfs::{Caller, FileKind, NodeId, SetAttr};
+use files::vfs::{Attr, Caller, FileKind, NodeId, SetAttr};
 use rustix::io::Errno;
 
 /// `FS_IOC_FSGETXATTR`: returns `struct fsxattr`.
@@ -27,6 +27,12 @@ fn word(data: &[u8], index: usize) -> Option<u32> {
     data.get(index * 4..)?.first_chunk().copied().map(u32::from_ne_bytes)
 }
 
+/// Whether the file can have a project of its own, and the flag that says that new files inherit
+/// it. The flag of a regular file means nothing, but OpenZFS keeps it too.
+fn is_plain(attr: &Attr) -> bool {
+    matches!(attr.kind, FileKind::Regular | FileKind::Directory)
+}
+
 impl Ops {
     /// Runs a command and returns its output bytes.
     pub fn ioctl(&self, who: &Caller, node: NodeId, command: u32, data: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -35,7 +41,7 @@ impl Ops {
         match command {
             GET_EXTENDED => {
                 let attr = self.vfs.attr(node).map_err(failed)?;
-                let inherits = attr.kind == FileKind::Directory && inherits()?;
+                let inherits = is_plain(&attr) && inherits()?;
                 let mut out = vec![0; EXTENDED_BYTES];
                 out[..4].copy_from_slice(&(if inherits { EXTENDED_INHERIT } else { 0 }).to_ne_bytes());
                 out[12..16].copy_from_slice(&(attr.project as u32).to_ne_bytes());
@@ -50,7 +56,7 @@ impl Ops {
             }
             GET_FLAGS => {
                 let attr = self.vfs.attr(node).map_err(failed)?;
-                let inherits = attr.kind == FileKind::Directory && inherits()?;
+                let inherits = is_plain(&attr) && inherits()?;
                 Ok((if inherits { FLAG_INHERIT } else { 0 }).to_ne_bytes().to_vec())
             }
             SET_FLAGS => {
@@ -67,13 +73,12 @@ impl Ops {
 
     fn set_project(&self, who: &Caller, node: NodeId, project: Option<u32>, inherit: bool) -> Result<Vec<u8>, Errno> {
         let attr = self.vfs.attr(node).map_err(|e| self.failed(node, &e))?;
-        let is_dir = attr.kind == FileKind::Directory;
-        if inherit && !is_dir {
-            return Err(Errno::INVAL);
+        if inherit && !is_plain(&attr) {
+            return Err(Errno::OPNOTSUPP);
         }
         let set = SetAttr {
             project: project.map(u64::from).filter(|&p| p != attr.project),
-            project_inherit: is_dir.then_some(inherit),
+            project_inherit: is_plain(&attr).then_some(inherit),
             ..SetAttr::default()
         };
         self.set_attr(who, node, &set)?;

@@ -16,7 +16,7 @@ use super::slow::Slow;
 use super::sync_slots::SyncSlots;
 use super::wire::Header;
 use errors::Error;
-use files::namespace::file_system_of;
+use files::namespace::{file_system_of, is_synthetic};
 use files::vfs::{Attr, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
 use rustix::io::Errno;
 use std::sync::{Arc, OnceLock};
@@ -121,7 +121,8 @@ impl Ops {
         mode: u32,
         umask: u32,
     ) -> Result<Shown, Errno> {
-        let made = self.vfs.create(&creator(req), dir, name, new, mode & 0o7777, umask & 0o777);
+        let who = if is_synthetic(dir) { manager(req) } else { creator(req) };
+        let made = self.vfs.create(&who, dir, name, new, mode & 0o7777, umask & 0o777);
         let attr = made.map_err(|e| self.failed(dir, &e))?;
         self.show(dir, name, &attr)
     }
@@ -151,7 +152,11 @@ impl Ops {
             exchange: flags & libc::RENAME_EXCHANGE != 0,
             whiteout: flags & libc::RENAME_WHITEOUT != 0,
         };
-        self.vfs.rename(&caller(req), dir, name, to_dir, to_name, flags).map_err(|e| self.failed(dir, &e))
+        self.vfs.rename(&remover(req, dir), dir, name, to_dir, to_name, flags).map_err(|e| self.failed(dir, &e))
+    }
+
+    pub fn rmdir(&self, req: &Header, dir: NodeId, name: &[u8]) -> Result<(), Errno> {
+        self.vfs.rmdir(&remover(req, dir), dir, name).map_err(|e| self.failed(dir, &e))
     }
 
     pub fn set_attr(&self, who: &Caller, node: NodeId, set: &SetAttr) -> Result<Attr, Errno> {
@@ -299,7 +304,22 @@ impl Ops {
 
 /// The caller of a request. Root is privileged.
 pub(super) fn caller(req: &Header) -> Caller {
-    Caller { uid: req.uid, gid: req.gid, groups: Vec::new(), privileged: req.uid == 0 }
+    Caller { uid: req.uid, gid: req.gid, privileged: req.uid == 0, ..Caller::default() }
+}
+
+/// The caller for renaming or removing a directory in `dir`.
+fn remover(req: &Header, dir: NodeId) -> Caller {
+    if is_synthetic(dir) { manager(req) } else { caller(req) }
+}
+
+/// The caller for changing snapshots by their directory. Privileged are root and the user of this
+/// process, which owns the pool; what others may do depends on what was delegated to them and to
+/// their groups. The thread waits for the answer, so its groups do not change meanwhile.
+fn manager(req: &Header) -> Caller {
+    let privileged = req.uid == 0 || req.uid == rustix::process::geteuid().as_raw();
+    let groups = if privileged { None } else { host::proc::groups_of_thread(req.thread, req.uid, req.gid) };
+    let is_local = req.uid != u32::MAX;
+    Caller { uid: req.uid, gid: req.gid, groups: groups.unwrap_or_default(), privileged, is_local }
 }
 
 /// The caller for creating a file. Privileged, because the kernel has already cleared setgid where

@@ -108,7 +108,7 @@ impl Answer for Server {
                 entry_reply(self.0.create(header, node, name, &NewNode::Directory, mode, umask), reply);
             }
             Op::Unlink { name } => self.done(node, self.0.vfs.unlink(&caller(header), node, name), reply),
-            Op::Rmdir { name } => self.done(node, self.0.vfs.rmdir(&caller(header), node, name), reply),
+            Op::Rmdir { name } => reply.empty(self.0.rmdir(header, node, name)),
             Op::Rename { to_dir, flags, name, to_name } => {
                 let to = self.0.inodes.to_node(to_dir);
                 reply.empty(self.0.rename(header, (node, name), (to, to_name), flags));

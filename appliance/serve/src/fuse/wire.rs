@@ -26,6 +26,9 @@ pub(super) struct Header {
     pub node: u64,
     pub uid: u32,
     pub gid: u32,
+    /// The thread that waits for the answer, in the PID namespace of the mount. 0: it has no number
+    /// there, or the kernel sends the request by itself.
+    pub thread: u32,
 }
 
 /// Requested change of attributes (SETATTR).
@@ -313,8 +316,9 @@ impl<'a> Rest<'a> {
     /// Decodes the header; returns it with the total size and the operation number.
     fn header(&mut self) -> Option<(usize, u32, Header)> {
         let (bytes, operation) = (self.u32()? as usize, self.u32()?);
-        let header = Header { unique: self.u64()?, node: self.u64()?, uid: self.u32()?, gid: self.u32()? };
-        self.skip(8)?;
+        let (unique, node) = (self.u64()?, self.u64()?);
+        let header = Header { unique, node, uid: self.u32()?, gid: self.u32()?, thread: self.u32()? };
+        self.skip(4)?;
         Some((bytes, operation, header))
     }
 
@@ -463,7 +467,8 @@ mod tests {
         body.extend_from_slice(b"hello");
         let bytes = request(16, &body);
         let (header, op) = parse(&bytes, true).expect("whole");
-        assert_eq!((header.unique, header.node, header.uid, header.gid), (7, 34, 1000, 100));
+        assert_eq!((header.unique, header.node), (7, 34));
+        assert_eq!((header.uid, header.gid, header.thread), (1000, 100, 4711));
         assert!(matches!(op, Op::Write { offset: 4096, flags: 4, open_flags: 0, data: b"hello" }), "{op:?}");
     }
 

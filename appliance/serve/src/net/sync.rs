@@ -1,5 +1,5 @@
-//! Locks, atomic values and threads of the servers. Tests can order them in every possible way, with
-//! those of `rig::schedule`.
+//! Locks, atomic values and threads of the servers. Tests can order them in every possible way,
+//! with those of `rig::schedule`.
 
 #[cfg(not(test))]
 pub(crate) use parking_lot::{Condvar, Mutex};

@@ -6,6 +6,7 @@
 //! inheritance of directories.
 
 use super::status::{Result, Status};
+use files::namespace::is_synthetic;
 use files::nfs4_acl;
 use files::posix_acl::{ACCESS, PosixAcl};
 use files::vfs::{Attr, Caller, FileKind, SetAttr, SetTime, Vfs};
@@ -27,6 +28,11 @@ pub fn permits(vfs: &dyn Vfs, attr: &Attr, who: &Caller, want: u32) -> Result<bo
     if who.privileged {
         let may_execute = attr.kind == FileKind::Directory || attr.mode & 0o111 != 0;
         return Ok(want & EXECUTE == 0 || may_execute);
+    }
+    if want & WRITE != 0 && is_synthetic(attr.node) {
+        // The mode of `.zfs/snapshot` leaves the decision to what was delegated, which counts for
+        // users of this machine only.
+        return Ok(false);
     }
     if let Some(list) = vfs.nfs4_acl_beyond_mode(attr.node)? {
         let rights = rights(want, attr.kind == FileKind::Directory);
@@ -168,7 +174,7 @@ mod tests {
     use files::memory::MemoryVfs;
 
     fn user(uid: u32, groups: &[u32]) -> Caller {
-        Caller { uid, gid: 900 + uid, groups: groups.to_vec(), privileged: false }
+        Caller { uid, gid: 900 + uid, groups: groups.to_vec(), ..Caller::default() }
     }
 
     fn root() -> Caller {

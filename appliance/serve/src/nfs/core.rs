@@ -138,7 +138,7 @@ pub fn file_of(at: &At, attr: &Attr) -> Result<FileHandle> {
 /// Maps the caller's credential to a user according to the squash options of the share.
 pub(crate) fn caller(credential: &Credential, share: &Share, granted: Granted) -> Result<Caller> {
     let options = &share.options;
-    let nobody = Caller { uid: options.anon_uid, gid: options.anon_gid, groups: Vec::new(), privileged: false };
+    let nobody = Caller { uid: options.anon_uid, gid: options.anon_gid, ..Caller::default() };
     let sys = match credential {
         Credential::Sys(sys) => sys,
         Credential::None if options.takes_nobody => return Ok(nobody),
@@ -148,7 +148,8 @@ pub(crate) fn caller(credential: &Credential, share: &Share, granted: Granted) -
         return Ok(nobody);
     }
     if granted.trusts_root {
-        return Ok(Caller { uid: sys.uid, gid: sys.gid, groups: sys.groups().to_vec(), privileged: sys.uid == 0 });
+        let (uid, gid, groups) = (sys.uid, sys.gid, sys.groups().to_vec());
+        return Ok(Caller { uid, gid, groups, privileged: uid == 0, ..Caller::default() });
     }
     let squashed = |id: u32, anon: u32| if id == 0 { anon } else { id };
     let groups = sys.groups().iter().map(|&gid| squashed(gid, options.anon_gid)).collect();
@@ -156,6 +157,6 @@ pub(crate) fn caller(credential: &Credential, share: &Share, granted: Granted) -
         uid: squashed(sys.uid, options.anon_uid),
         gid: squashed(sys.gid, options.anon_gid),
         groups,
-        privileged: false,
+        ..Caller::default()
     })
 }

@@ -27,7 +27,7 @@ pub(crate) fn check_here(cx: &Cx<'_>, id: u64, what: Counted, more: u64) -> Resu
     let Some(count) = cx.field_u64(id, what.field())? else { return Ok(false) };
     let is_over = more > 0 && count.saturating_add(more) > props::own_number(cx, id, what.limit())?;
     if is_over && cx.user.is_some() && !is_granted(cx, id, what.limit())? {
-        return Err(Refusal::NoSpace.at(tree::name_of(cx, id)?));
+        return Err(Refusal::QuotaExceeded.at(tree::name_of(cx, id)?));
     }
     Ok(true)
 }

@@ -161,8 +161,9 @@ impl State {
             _ if kind == FileKind::Directory => (mode | SETGID, parent.attr.gid),
             _ => (mode, parent.attr.gid),
         };
+        let is_plain = matches!(kind, FileKind::Regular | FileKind::Directory);
         let (project, project_inherit) =
-            if parent.project_inherit { (parent.attr.project, kind == FileKind::Directory) } else { (0, false) };
+            if parent.project_inherit { (parent.attr.project, is_plain) } else { (0, false) };
         let mut lists = Vec::new();
         match parent.acl(DEFAULT)? {
             _ if kind == FileKind::Symlink => mode = 0o777,

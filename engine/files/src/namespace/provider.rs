@@ -1,6 +1,6 @@
 //! What a tree of datasets requires of each of them.
 
-use crate::vfs::Vfs;
+use crate::vfs::{Caller, Vfs};
 use errors::{Error, Refusal, Result};
 use std::sync::Arc;
 
@@ -85,15 +85,19 @@ pub trait Provider: Send + Sync {
     fn changes_snapshots(&self) -> bool {
         false
     }
-    fn take_snapshot(&self, name: &str) -> Result<()> {
+    /// Takes a snapshot. Returns [`Refusal::NotPermitted`] unless `who` is privileged or has been
+    /// delegated the permission; the same holds for the next two.
+    fn take_snapshot(&self, who: &Caller, name: &str) -> Result<()> {
+        let _ = who;
         Err(Refusal::ReadOnly.at(format!("{}@{name}", self.name())))
     }
-    fn rename_snapshot(&self, from: &str, to: &str) -> Result<()> {
-        let _ = to;
+    fn rename_snapshot(&self, who: &Caller, from: &str, to: &str) -> Result<()> {
+        let _ = (who, to);
         Err(Refusal::ReadOnly.at(format!("{}@{from}", self.name())))
     }
     /// Destroys a snapshot. Returns [`Refusal::Busy`] if it is held or has clones.
-    fn destroy_snapshot(&self, name: &str) -> Result<()> {
+    fn destroy_snapshot(&self, who: &Caller, name: &str) -> Result<()> {
+        let _ = who;
         Err(Refusal::ReadOnly.at(format!("{}@{name}", self.name())))
     }
     /// Opens one of [`Self::volumes`]; its root is a regular file.

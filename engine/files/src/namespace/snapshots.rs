@@ -1,10 +1,13 @@
 //! Managing snapshots through their directory: `mkdir` in `.zfs/snapshot` takes one, `mv` renames
 //! it, `rmdir` destroys it.
 //!
-//! As in OpenZFS with `zfs_admin_snapshot` on: for root only, and over NFS only where root is not
+//! As in OpenZFS with `zfs_admin_snapshot` on: for root, and for users to whom it was delegated
+//! (`zfs allow`), which the provider checks. Over NFS for root only, and only where root is not
 //! squashed. Facts: module/os/linux/zfs/zfs_ctldir.c.
 //!
-//! Invariant: a destroyed snapshot is stale for every user with open nodes in it.
+//! Invariants:
+//!   * a destroyed snapshot is stale for every user with open nodes in it
+//!   * nothing is changed for a caller that is neither privileged nor identified by the kernel
 
 use super::layers::Source;
 use super::nodes::Made;
@@ -27,7 +30,7 @@ fn short(name: &[u8]) -> Result<&str> {
 }
 
 fn may(who: &Caller, name: &[u8]) -> Result<()> {
-    if who.privileged { Ok(()) } else { Err(Refusal::NotPermitted.at(place(name))) }
+    if who.privileged || who.is_local { Ok(()) } else { Err(Refusal::PermissionDenied.at(place(name))) }
 }
 
 impl Namespace {
@@ -64,7 +67,7 @@ impl Namespace {
                 return Err(Refusal::NotPermitted.at(place(name)));
             }
             may(who, name)?;
-            provider.take_snapshot(short(name)?)
+            provider.take_snapshot(who, short(name)?)
         })?;
         self.lookup(dir, name)
     }
@@ -74,7 +77,7 @@ impl Namespace {
             may(who, name)?;
             let name = short(name)?;
             let guid = provider.snapshot_guid(name).ok();
-            provider.destroy_snapshot(name)?;
+            provider.destroy_snapshot(who, name)?;
             Ok(guid)
         })?;
         // Under whatever name it was opened.
@@ -98,7 +101,7 @@ impl Namespace {
         self.with_provider(layer, |provider| {
             may(who, name)?;
             let (from, to) = (short(name)?, short(to_name)?);
-            if from == to { Ok(()) } else { provider.rename_snapshot(from, to) }
+            if from == to { Ok(()) } else { provider.rename_snapshot(who, from, to) }
         })?;
         self.forget_name(layer, Source::Snapshot(short(name)?.into()));
         Ok(())

@@ -33,13 +33,15 @@ impl Namespace {
         let (Made::Control(layer) | Made::Snapshots(layer) | Made::Volumes(layer) | Made::Path { layer, .. }) = made;
         let opened = self.open(layer)?;
         let root = opened.vfs.attr(opened.vfs.root())?;
+        let is_changed = matches!(made, Made::Snapshots(_)) && self.changes_snapshots(layer);
         let subdirectories = if matches!(made, Made::Control(_)) { 2 } else { 0 };
         Ok(Attr {
             node,
             ino: node.0,
             generation: 0,
             kind: FileKind::Directory,
-            mode: 0o555,
+            // As in OpenZFS, any user may try; what was delegated decides (`snapshots`).
+            mode: if is_changed { 0o777 } else { 0o555 },
             links: 2 + subdirectories,
             uid: 0,
             gid: 0,

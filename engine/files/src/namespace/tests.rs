@@ -6,7 +6,7 @@ use super::layers::OPEN_MAX;
 use super::number::OBJECT_BITS;
 use super::*;
 use crate::memory::MemoryVfs;
-use crate::vfs::{Attr, DirEntry, FileHandle, FileKind, StatFs};
+use crate::vfs::{Attr, Caller, DirEntry, FileHandle, FileKind, StatFs};
 use bytes::Bytes;
 use errors::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -243,7 +243,7 @@ fn listing_opens_nothing_and_doors_lead_in() {
 
 #[test]
 fn changes_apply_to_the_dataset_of_a_name_and_not_across() {
-    use crate::vfs::{Caller, NewNode, RenameFlags};
+    use crate::vfs::{NewNode, RenameFlags};
     let (ns, _) = tree();
     let who = Caller::default();
     let why = |r: Result<()>| r.expect_err("refused").refusal().expect("not a failure");
@@ -457,7 +457,7 @@ impl Provider for ChangingProvider {
     fn changes_snapshots(&self) -> bool {
         true
     }
-    fn take_snapshot(&self, name: &str) -> Result<()> {
+    fn take_snapshot(&self, _: &Caller, name: &str) -> Result<()> {
         let mut all = self.0.snapshots.lock();
         if all.iter().any(|(n, _)| n == name) {
             return Err(Refusal::Exists.at(name));
@@ -466,11 +466,11 @@ impl Provider for ChangingProvider {
         all.push((name.to_owned(), guid));
         Ok(())
     }
-    fn rename_snapshot(&self, from: &str, to: &str) -> Result<()> {
+    fn rename_snapshot(&self, _: &Caller, from: &str, to: &str) -> Result<()> {
         self.0.snapshots.lock().iter_mut().filter(|(n, _)| n == from).for_each(|(n, _)| *n = to.to_owned());
         Ok(())
     }
-    fn destroy_snapshot(&self, name: &str) -> Result<()> {
+    fn destroy_snapshot(&self, _: &Caller, name: &str) -> Result<()> {
         self.0.snapshots.lock().retain(|(n, _)| n != name);
         Ok(())
     }
@@ -482,15 +482,17 @@ impl Provider for ChangingProvider {
 
 #[test]
 fn snapshots_are_taken_renamed_and_destroyed_as_directories() {
-    use crate::vfs::{Caller, NewNode, RenameFlags};
+    use crate::vfs::{NewNode, RenameFlags};
     let all = Arc::new(Changing { snapshots: Mutex::default(), broken: AtomicUsize::new(0) });
     let ns = Namespace::new(Arc::new(ChangingProvider(all.clone()))).expect("opens");
     let root = Caller { privileged: true, ..Caller::default() };
     let why = |r: Result<()>| r.expect_err("refused").refusal();
     let dir = walk(&ns, ".zfs/snapshot").expect("there").node;
+    let mode = |path| walk(&ns, path).expect("there").mode;
+    assert_eq!([mode(".zfs/snapshot"), mode(".zfs"), mode(".zfs/volume")], [0o777, 0o555, 0o555]);
     assert!(!ns.is_node_read_only(dir) && ns.is_node_read_only(walk(&ns, ".zfs").expect("there").node));
     let make = |who: &Caller, name: &[u8], new: NewNode| ns.create(who, dir, name, &new, 0o755, 0);
-    assert_eq!(why(make(&Caller::default(), b"s1", NewNode::Directory).map(drop)), Some(Refusal::NotPermitted));
+    assert_eq!(why(make(&Caller::default(), b"s1", NewNode::Directory).map(drop)), Some(Refusal::PermissionDenied));
     assert_eq!(why(make(&root, b"s1", NewNode::Regular).map(drop)), Some(Refusal::NotPermitted));
     for wrong in [&b"a/b"[..], b"a@b", b"a%b", b"..", b""] {
         assert!(matches!(make(&root, wrong, NewNode::Directory), Err(Error::Invalid { .. })), "{wrong:?}");
@@ -505,7 +507,7 @@ fn snapshots_are_taken_renamed_and_destroyed_as_directories() {
     let rename = |who: &Caller, to_dir, flags| ns.rename(who, dir, b"s1", to_dir, b"s2", flags);
     let exchange = RenameFlags { exchange: true, ..RenameFlags::default() };
     assert!(matches!(rename(&root, dir, exchange), Err(Error::Invalid { .. })));
-    assert_eq!(why(rename(&Caller::default(), dir, RenameFlags::default())), Some(Refusal::NotPermitted));
+    assert_eq!(why(rename(&Caller::default(), dir, RenameFlags::default())), Some(Refusal::PermissionDenied));
     assert_eq!(why(rename(&root, ns.root(), RenameFlags::default())), Some(Refusal::ReadOnly));
     rename(&root, dir, RenameFlags::default()).expect("renamed");
     assert_eq!(list(&ns, ".zfs/snapshot"), [".", "..", "s2"]);
@@ -513,7 +515,7 @@ fn snapshots_are_taken_renamed_and_destroyed_as_directories() {
     assert_eq!(&ns.read(file, 0, 9).expect("open files stay open")[..], b"tank@100");
     assert_eq!(ns.handle(ns.by_handle(&handle).expect("leads there").node).expect("a handle"), handle);
 
-    assert_eq!(why(ns.rmdir(&Caller::default(), dir, b"s2")), Some(Refusal::NotPermitted));
+    assert_eq!(why(ns.rmdir(&Caller::default(), dir, b"s2")), Some(Refusal::PermissionDenied));
     let open = walk(&ns, ".zfs/snapshot/s2/which").expect("there").node;
     ns.rmdir(&root, dir, b"s2").expect("destroyed");
     assert_eq!(list(&ns, ".zfs/snapshot"), [".", ".."]);
@@ -525,7 +527,7 @@ fn snapshots_are_taken_renamed_and_destroyed_as_directories() {
 fn open_files_of_a_snapshot_destroyed_elsewhere_are_stale() {
     let all = Arc::new(Changing { snapshots: Mutex::default(), broken: AtomicUsize::new(0) });
     let provider = ChangingProvider(all.clone());
-    provider.take_snapshot("s1").expect("taken");
+    provider.take_snapshot(&Caller::default(), "s1").expect("taken");
     let ns = Namespace::new(Arc::new(provider)).expect("opens");
     let open = walk(&ns, ".zfs/snapshot/s1/which").expect("there").node;
     all.broken.store(1, Ordering::Relaxed);

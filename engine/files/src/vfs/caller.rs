@@ -11,4 +11,7 @@ pub struct Caller {
     pub groups: Vec<u32>,
     /// Has root's privileges: may keep setuid and setgid bits, and use reserved attribute names.
     pub privileged: bool,
+    /// This machine's kernel identified the user and all its groups, so that permissions delegated
+    /// with `zfs allow` count. Of a user that an NFS client names, they do not.
+    pub is_local: bool,
 }

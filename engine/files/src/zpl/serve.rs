@@ -31,6 +31,21 @@ impl FileSystem {
         look()
     }
 
+    /// The usage and limits of the project that a node hands on; `None`: it hands none on, or that
+    /// has no limits.
+    fn project_quota(&self, node: NodeId) -> Result<Option<Quota>> {
+        let Some(live) = &self.live else { return Ok(None) };
+        let project = match self.project_inherit(node) {
+            Ok(true) => self.attr(node)?.project,
+            // The file system has a size whatever is wrong with the node.
+            Ok(false) | Err(_) => 0,
+        };
+        match project {
+            0 => Ok(None),
+            project => self.named(live.backing.quota(dataset::quota::Principal::Project, project)),
+        }
+    }
+
     fn fs_guid(&self) -> u64 {
         self.options.space.fsid_guid
     }
@@ -227,14 +242,16 @@ impl Vfs for FileSystem {
         self.named(self.undisturbed(node.0, || self.regular(node)?.seek_hole(offset)))
     }
 
-    fn stat_fs(&self, _node: NodeId) -> Result<StatFs> {
+    /// Of a node that hands its project on, the limits of the project are the size. Facts:
+    /// `zfs_statfs_project`.
+    fn stat_fs(&self, node: NodeId) -> Result<StatFs> {
         let space = self.live.as_ref().map_or(self.options.space, |live| live.backing.space());
         let unit = u64::from(self.options.record_bytes.max(512));
         // Referenced bytes are rounded up, so that no file system has 0 blocks. An object requires
         // at least a dnode's slot.
         let referenced = space.referenced_bytes.div_ceil(unit).saturating_mul(unit);
         let free_files = (space.available_bytes >> 9).min((1 << 48) - space.objects.min(1 << 48));
-        Ok(StatFs {
+        let mut found = StatFs {
             block_bytes: unit,
             blocks: referenced.saturating_add(space.available_bytes) / unit,
             blocks_free: space.available_bytes / unit,
@@ -242,7 +259,16 @@ impl Vfs for FileSystem {
             files_free: free_files,
             name_max: if self.takes_long_names() { 1023 } else { 255 },
             fsid: space.fsid_guid,
-        })
+        };
+        let Some(project) = self.project_quota(node)? else { return Ok(found) };
+        if let Some(limit) = project.bytes_max {
+            (found.blocks, found.blocks_free) = (limit / unit, limit.saturating_sub(project.bytes) / unit);
+        }
+        if let Some(limit) = project.objects_max {
+            // The node is one, whether or not a txg has counted it.
+            (found.files, found.files_free) = (limit, limit.saturating_sub(project.objects.max(1)));
+        }
+        Ok(found)
     }
 
     fn quota(&self, _node: NodeId, of: QuotaOf, id: u32) -> Result<Option<Quota>> {

@@ -304,7 +304,8 @@ impl FileSystem {
         let mut attribute = match self.find_entry(file.xattr_dir, name)? {
             Some(id) => self.load_state(id)?,
             None => {
-                let owner = Caller { uid: file.uid as u32, gid: file.gid as u32, groups: Vec::new(), privileged: true };
+                let owner =
+                    Caller { uid: file.uid as u32, gid: file.gid as u32, privileged: true, ..Caller::default() };
                 let options = (0o644, 0, None);
                 let made = self.make_in(tx, settings, &owner, &mut hidden, (name, &NewNode::Regular), options)?;
                 group.create_hidden(tx, &made.state, name, made.slots);

@@ -91,12 +91,7 @@ pub fn plan(invocation: &Invocation<'_>, request: &CreateRequest) -> Result<Crea
     let opened = invocation.open_to_read(&record)?;
     let exists = request.parents && invocation.datasets(&record)?.0.dataset(name).is_ok();
     let (quotas, mut properties) = principals::split_quotas(&request.properties).map_err(|why| request.refuse(why))?;
-    if let (Some((name, _)), true) =
-        (request.properties.iter().find(|(name, _)| principals::is_quota(name)), request.volume.is_some())
-    {
-        let why = format!("'{name}' does not apply to datasets of this type");
-        return Err(request.refuse(Reason::new(Kind::Invalid, why)));
-    }
+    check_quotas(&request.properties, request.volume.is_some()).map_err(|reason| request.refuse(reason))?;
     if let Some(volume) = &request.volume {
         add_size(&opened, &mut properties, volume)?;
     }
@@ -137,12 +132,7 @@ impl CreatePlan {
         };
         let created = invocation.change(&record, |pool| {
             write::create(&pool.live, &new, maker())?;
-            // They are in the file system, so it must exist first.
-            pool.set_quotas(name, &quotas).or_else(|error| {
-                pool.close_dataset(name)?;
-                write::destroy(&pool.live, name)?;
-                Err(error.into())
-            })
+            set_quotas(pool, name, &quotas)
         });
         created.map_err(|reason| request.refuse(reason))?;
         if let Some(key) = key {
@@ -158,6 +148,24 @@ impl CreatePlan {
             Some(mounts) => mounts.mount_new(name),
             None => MountReport::default(),
         })
+    }
+}
+
+/// Sets quotas of a new file system, or destroys it. They are in the file system, so it must exist
+/// first.
+fn set_quotas(pool: &WritablePool, name: &str, quotas: &[Quota]) -> Result<(), Reason> {
+    pool.set_quotas(name, quotas).or_else(|error| {
+        pool.close_dataset(name)?;
+        write::destroy(&pool.live, name)?;
+        Err(error.into())
+    })
+}
+
+/// Refuses quotas of users, groups and projects for volumes.
+fn check_quotas(properties: &[(String, String)], is_volume: bool) -> Result<(), Reason> {
+    match properties.iter().find(|(name, _)| is_volume && principals::is_quota(name)) {
+        Some((name, _)) => Err(Reason::new(Kind::Invalid, format!("'{name}' does not apply to datasets of this type"))),
+        None => Ok(()),
     }
 }
 
@@ -250,6 +258,9 @@ pub fn clone(invocation: &Invocation<'_>, request: &CloneRequest) -> Result<Moun
         return Ok(MountReport::default());
     }
     check_shares(invocation, &request.properties).map_err(|reason| reason.refuse(&cannot))?;
+    let split =
+        check_quotas(&request.properties, is_volume).and_then(|()| principals::split_quotas(&request.properties));
+    let (quotas, properties) = split.map_err(|reason| reason.refuse(&cannot))?;
     let record = invocation.record("create", name)?;
     let permitted = invocation.permit(&record, |caller, tree| {
         caller.require(tree, origin, &["clone"])?;
@@ -260,7 +271,8 @@ pub fn clone(invocation: &Invocation<'_>, request: &CloneRequest) -> Result<Moun
         if request.parents {
             create_parents(invocation, pool, name)?;
         }
-        Ok(write::clone_for(&pool.live, invocation.caller.other(), origin, name, &request.properties)?)
+        write::clone_for(&pool.live, invocation.caller.other(), origin, name, &properties)?;
+        set_quotas(pool, name, &quotas)
     });
     cloned.map_err(|reason| reason.refuse(&cannot))?;
     if !is_volume

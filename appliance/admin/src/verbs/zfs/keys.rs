@@ -92,10 +92,7 @@ pub fn load(invocation: &Invocation<'_>, request: &LoadKeyRequest, ask: &Ask<'_>
     if let Some(location) = location.as_ref().filter(|l| KeyLocation::parse(l).is_none()) {
         return Err(Refusal::usage(Kind::Invalid, format!("invalid keylocation '{location}'")));
     }
-    let is_wanted = |found: &Found| {
-        let is_loaded = found.entry.dataset().is_some_and(|d| found.pool.keys.is_available(d).unwrap_or(false));
-        *check_only || !is_loaded
-    };
+    let is_wanted = |found: &Found| *check_only || !is_loaded(found);
     each(invocation, keys, &is_wanted, &|found| {
         load_one(invocation, found, location.as_deref(), *check_only, ask)
             .map_err(|reason| reason.refuse("Key load error"))
@@ -104,9 +101,13 @@ pub fn load(invocation: &Invocation<'_>, request: &LoadKeyRequest, ask: &Ask<'_>
 
 /// Unloads keys, unless datasets that use them are mounted.
 pub fn unload(invocation: &Invocation<'_>, request: &KeysRequest) -> Result<KeysOutcome, Refusal> {
-    each(invocation, request, &|_| true, &|found| {
+    each(invocation, request, &is_loaded, &|found| {
         unload_one(invocation, found).map_err(|reason| reason.refuse("Key unload error"))
     })
+}
+
+fn is_loaded(found: &Found) -> bool {
+    found.entry.dataset().is_some_and(|dataset| found.pool.keys.is_available(dataset).unwrap_or(false))
 }
 
 /// `is_wanted` selects among several encryption roots; a dataset named on its own gets an error

@@ -13,25 +13,31 @@ use super::options::Asked;
 use super::receiver::Receiver;
 use crate::context::{Context, Failure};
 use admin::state::Imported;
-use admin::verbs::{Caller, Reason};
+use admin::verbs::{Caller, Kind, Reason};
 use dataset::Datasets;
 use dataset::write::ReceivedProperties;
 use std::sync::Arc;
 
-/// Requires permission to receive into `dataset`, or into a new dataset of that name.
-fn require(caller: &Caller, tree: &Arc<Datasets>, dataset: &str) -> Result<(), Reason> {
+/// Requires permission to receive into `dataset`, or into a new dataset of that name. Without
+/// `force` (`-F`), which destroys what is there, permission to append is enough.
+fn require(caller: &Caller, tree: &Arc<Datasets>, dataset: &str, force: bool) -> Result<(), Reason> {
     let place = match tree.dataset(dataset) {
         Ok(_) => dataset,
         Err(_) => dataset.rsplit_once('/').map_or(dataset, |(parent, _)| parent),
     };
-    caller.require(tree, place, &["receive", "mount", "create"])
+    match caller.require(tree, place, &["receive", "mount", "create"]) {
+        Err(reason) if !force && reason.kind == Kind::Forbidden => {
+            caller.require(tree, place, &["receive:append", "mount", "create"])
+        }
+        result => result,
+    }
 }
 
 /// Before anything of the stream is read, even if nothing is to be received (`-n`).
 pub(super) fn to_begin(cx: &Context<'_>, record: &Imported, asked: &Asked) -> Result<(), Failure> {
     let to = asked.to.split('@').next().unwrap_or_default();
     let invocation = cx.invocation(String::new());
-    let permitted = invocation.permit(record, |caller, tree| require(caller, tree, to));
+    let permitted = invocation.permit(record, |caller, tree| require(caller, tree, to, asked.force));
     Ok(permitted.map_err(|reason| reason.refuse("cannot receive"))?)
 }
 
@@ -54,7 +60,7 @@ impl Receiver<'_> {
         cannot: &str,
     ) -> Result<(), Failure> {
         let origin = origin.map_or(Ok(()), |origin| self.caller.require(tree, origin, &["clone"]));
-        let permitted = origin.and_then(|()| require(&self.caller, tree, dataset));
+        let permitted = origin.and_then(|()| require(&self.caller, tree, dataset, self.asked.force));
         Ok(permitted.map_err(|reason| reason.refuse(cannot))?)
     }
 

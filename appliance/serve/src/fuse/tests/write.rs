@@ -431,7 +431,13 @@ fn projects_are_read_and_set() {
         set_project(&open, 42, true).expect("ioctl");
         assert_eq!(get_project(&open).expect("ioctl"), (42, true));
         let file = File::create(d.join("f")).expect("open");
+        // OpenZFS keeps the flag of a regular file, where it means nothing.
+        assert_eq!(get_project(&file).expect("ioctl"), (42, true));
+        set_project(&file, 42, false).expect("ioctl");
         assert_eq!(get_project(&file).expect("ioctl"), (42, false));
+        set_project(&file, 7, true).expect("ioctl");
+        assert_eq!(get_project(&file).expect("ioctl"), (7, true));
+        set_project(&file, 42, true).expect("ioctl");
         assert_eq!(vfs.lookup(vfs.lookup(vfs.root(), b"d").expect("d").node, b"f").expect("f").project, 42);
         fs::write(dir.join("g"), "x").expect("write");
         assert_eq!(errno(fs::rename(dir.join("g"), d.join("g"))), libc::EXDEV);

@@ -52,15 +52,15 @@ impl Provider for Tank {
     fn changes_snapshots(&self) -> bool {
         true
     }
-    fn take_snapshot(&self, name: &str) -> errors::Result<()> {
+    fn take_snapshot(&self, _: &Caller, name: &str) -> errors::Result<()> {
         self.0.lock().push(name.to_owned());
         Ok(())
     }
-    fn rename_snapshot(&self, from: &str, to: &str) -> errors::Result<()> {
+    fn rename_snapshot(&self, _: &Caller, from: &str, to: &str) -> errors::Result<()> {
         self.0.lock().iter_mut().filter(|name| *name == from).for_each(|name| *name = to.to_owned());
         Ok(())
     }
-    fn destroy_snapshot(&self, name: &str) -> errors::Result<()> {
+    fn destroy_snapshot(&self, _: &Caller, name: &str) -> errors::Result<()> {
         self.0.lock().retain(|n| n != name);
         Ok(())
     }

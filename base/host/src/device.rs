@@ -205,8 +205,10 @@ fn end_within(offset: u64, len: u64, size_bytes: u64) -> io::Result<u64> {
 
 impl Device for FileDevice {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        let direct = self.direct.as_ref().and_then(|direct| direct.read_at(offset, buf));
-        direct.unwrap_or_else(|| self.file.read_exact_at(buf, offset))
+        match &self.direct {
+            Some(direct) => direct.read_at(offset, buf),
+            None => self.file.read_exact_at(buf, offset),
+        }
     }
 
     fn size_bytes(&self) -> u64 {
@@ -223,7 +225,7 @@ impl Device for FileDevice {
     }
 
     fn is_direct(&self) -> bool {
-        self.direct.as_ref().is_some_and(|direct| !direct.was_refused())
+        self.direct.is_some()
     }
 
     fn take_space(&self, offset: u64, len: u64) -> io::Result<()> {
@@ -262,7 +264,7 @@ impl Device for FileDevice {
         self.check_still_there()?;
         let mut sector = [0; 512];
         let len = sector.len().min(usize::try_from(self.size_bytes()).unwrap_or(usize::MAX));
-        self.file.read_exact_at(&mut sector[..len], 0)
+        self.read_at(0, &mut sector[..len])
     }
 
     /// A block device is claimed by the file opened with `O_EXCL` until that file is closed. To
@@ -275,8 +277,9 @@ impl Device for FileDevice {
         if self.writing.is_some() {
             let _ = rustix::fs::flock(&self.file, rustix::fs::FlockOperation::Unlock);
         } else {
-            let _ = claim::give_up(&self.file, rustix::fs::OFlags::empty());
+            // The claim goes last: until then no other process writes.
             let _ = self.direct.as_ref().map(|direct| claim::give_up(direct.file(), rustix::fs::OFlags::DIRECT));
+            let _ = claim::give_up(&self.file, rustix::fs::OFlags::empty());
         }
     }
 

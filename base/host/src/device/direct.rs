@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// How file and block devices that are opened from now on transfer data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,36 +38,40 @@ pub(super) fn is_wanted(is_block: bool) -> bool {
 
 /// Largest piece that is copied at a time. Bounds the memory for copies.
 const PIECE_BYTES: usize = 1 << 20;
-/// Buffers that are kept for the next transfer.
-const KEPT: usize = 16;
+/// Buffers of a device that are kept for its next transfers.
+const KEPT: usize = 4;
+/// Size of a page of the page cache.
+const PAGE_BYTES: usize = 4096;
 /// Alignment of files whose file system does not report one: the largest that disks use.
-const FILE_ALIGNMENT: usize = 4096;
+const FILE_ALIGNMENT: usize = PAGE_BYTES;
 
 /// A second descriptor of a device, opened with `O_DIRECT`.
 #[derive(Debug)]
 pub(super) struct Direct {
     file: File,
     alignment: usize,
-    /// Whether the kernel refused a transfer as invalid: the device needs another alignment than it
-    /// reports. From then on it is buffered.
-    refused: AtomicBool,
     buffers: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Direct {
-    /// Opens the device behind `file` once more. `None` if its file system cannot do direct I/O.
+    /// Opens the device behind `file` once more. `None` if it cannot do direct I/O with transfers of
+    /// whole blocks: a read is tried, because a device may need another alignment than it
+    /// reports.
+    ///
+    /// `None` also for logical blocks larger than 512 bytes and smaller than a page. Parts of a block
+    /// go through the page cache, which there would write back neighbours that were written
+    /// directly meanwhile.
     pub fn open(file: &File, is_writable: bool, block_bytes: Option<u64>) -> Option<Self> {
         let alignment = block_bytes.map_or(FILE_ALIGNMENT, |bytes| bytes as usize);
-        if !alignment.is_power_of_two() || alignment > PIECE_BYTES {
+        if !matches!(alignment, 512 | PAGE_BYTES..=PIECE_BYTES) || !alignment.is_power_of_two() {
             return None;
         }
-        let file = again(file, if is_writable { rustix::fs::OFlags::RDWR } else { rustix::fs::OFlags::RDONLY }).ok()?;
-        Some(Self { file, alignment, refused: false.into(), buffers: Mutex::default() })
-    }
-
-    /// Whether the device turned out to need the page cache.
-    pub fn was_refused(&self) -> bool {
-        self.refused.load(Ordering::Relaxed)
+        let access = if is_writable { rustix::fs::OFlags::RDWR } else { rustix::fs::OFlags::RDONLY };
+        let file = again(file, access).ok()?;
+        let direct = Self { file, alignment, buffers: Mutex::default() };
+        let tried = direct.with_buffer(alignment, |block| direct.file.read_at(block, 0));
+        // A disk that fails is no reason to use the page cache.
+        tried.err().is_none_or(|e| e.raw_os_error() != Some(libc::EINVAL)).then_some(direct)
     }
 
     /// The descriptor, to replace it by a read-only one.
@@ -75,38 +79,18 @@ impl Direct {
         &self.file
     }
 
-    /// Fills `buf`. `None` if the transfer has to go through the page cache.
-    pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Option<io::Result<()>> {
-        if self.was_refused() {
-            return None;
-        }
-        self.answer(if self.fits(offset, buf) {
-            self.file.read_exact_at(buf, offset)
-        } else {
-            self.copy_in(offset, buf)
-        })
+    /// Fills `buf`.
+    pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        if self.fits(offset, buf) { self.file.read_exact_at(buf, offset) } else { self.copy_in(offset, buf) }
     }
 
-    /// Writes `data`. `None` if the transfer has to go through the page cache: a part of a block is
-    /// read, changed and written by the kernel there.
+    /// Writes `data`. `None` if it has parts of blocks: the kernel reads, changes and writes them in
+    /// the page cache.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Option<io::Result<()>> {
-        let is_whole = self.is_aligned(offset) && self.is_aligned(data.len() as u64);
-        if !is_whole || self.was_refused() {
+        if !self.is_aligned(offset) || !self.is_aligned(data.len() as u64) {
             return None;
         }
-        self.answer(if self.fits(offset, data) {
-            self.file.write_all_at(data, offset)
-        } else {
-            self.copy_out(offset, data)
-        })
-    }
-
-    fn answer(&self, result: io::Result<()>) -> Option<io::Result<()>> {
-        if result.as_ref().is_err_and(|e| e.raw_os_error() == Some(libc::EINVAL)) {
-            self.refused.store(true, Ordering::Relaxed);
-            return None;
-        }
-        Some(result)
+        Some(if self.fits(offset, data) { self.file.write_all_at(data, offset) } else { self.copy_out(offset, data) })
     }
 
     fn is_aligned(&self, number: u64) -> bool {
@@ -130,8 +114,12 @@ impl Direct {
                 let mut have = 0;
                 while have < wanted {
                     match self.file.read_at(&mut piece[have..], at + have as u64) {
-                        Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                        Ok(count) => have += count,
+                        Ok(count) => {
+                            have += count;
+                            if have < wanted && (count == 0 || !self.is_aligned(have as u64)) {
+                                return Err(io::ErrorKind::UnexpectedEof.into());
+                            }
+                        }
                         Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                         Err(e) => return Err(e),
                     }
@@ -205,11 +193,11 @@ mod tests {
             [(0, 4096), (1, 1), (511, 2), (4095, 4098), (100, 2_500_000), (2_999_990, 11), (0, 3_000_001)]
         {
             let mut buf = vec![0; len];
-            direct.read_at(offset as u64, &mut buf).expect("direct").expect("read");
+            direct.read_at(offset as u64, &mut buf).expect("read");
             assert_eq!(buf, bytes[offset..offset + len], "{len} at {offset}");
         }
         let mut buf = [0; 2];
-        let past = direct.read_at(3_000_000, &mut buf).expect("direct").expect_err("past the end");
+        let past = direct.read_at(3_000_000, &mut buf).expect_err("past the end");
         assert_eq!(past.kind(), io::ErrorKind::UnexpectedEof);
     }
 

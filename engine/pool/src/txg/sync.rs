@@ -152,6 +152,7 @@ fn txg(shared: &Arc<Shared>) -> Result<u64> {
     // Frees the blocks without references, which may be clones.
     shared.accounting.dedup.sync(&cx)?;
     shared.accounting.clones.sync(&cx)?;
+    // Background work frees blocks of the MOS only, which never have references.
     shared.background_work().iter().try_for_each(|work| work.sync(&cx))?;
     stats.phase_ns[2] = lap(&mut clock);
 

@@ -38,7 +38,7 @@ endif
 
 ui-test: ui-if-node
 ifeq ($(NODE),yes)
-	cd ui && npm run --silent types && { npm run --silent check & check=$$!; npm test --silent; wait $$check; } && WEIR=$${CARGO_TARGET_DIR:-$(CURDIR)/target}/debug/weir npm run --silent e2e
+	cd ui && npm run --silent types && { npm run --silent check & check=$$!; npm test --silent; tests=$$?; wait $$check && [ $$tests = 0 ]; } && WEIR=$${CARGO_TARGET_DIR:-$(CURDIR)/target}/debug/weir npm run --silent e2e
 endif
 
 deps: ## install what tests need from Debian, as far as root and missing

@@ -54,12 +54,12 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    /// Opens the device behind `file` once more. `None` if it cannot do direct I/O with transfers of
-    /// whole blocks: a read is tried, because a device may need another alignment than it
+    /// Opens the device behind `file` once more. `None` if it cannot do direct I/O with transfers
+    /// of whole blocks: a read is tried, because a device may need another alignment than it
     /// reports.
     ///
-    /// `None` also for logical blocks larger than 512 bytes and smaller than a page. Parts of a block
-    /// go through the page cache, which there would write back neighbours that were written
+    /// `None` also for logical blocks larger than 512 bytes and smaller than a page. Parts of a
+    /// block go through the page cache, which there would write back neighbours that were written
     /// directly meanwhile.
     pub fn open(file: &File, is_writable: bool, block_bytes: Option<u64>) -> Option<Self> {
         let alignment = block_bytes.map_or(FILE_ALIGNMENT, |bytes| bytes as usize);
@@ -84,8 +84,8 @@ impl Direct {
         if self.fits(offset, buf) { self.file.read_exact_at(buf, offset) } else { self.copy_in(offset, buf) }
     }
 
-    /// Writes `data`. `None` if it has parts of blocks: the kernel reads, changes and writes them in
-    /// the page cache.
+    /// Writes `data`. `None` if it has parts of blocks: the kernel reads, changes and writes them
+    /// in the page cache.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Option<io::Result<()>> {
         if !self.is_aligned(offset) || !self.is_aligned(data.len() as u64) {
             return None;

@@ -56,6 +56,11 @@ pub fn keep_new(state: &State, record: &Imported, dataset: &str, material: &[u8]
     keep(state, record, &keys)
 }
 
+/// Whether the key of a dataset is stored.
+pub fn has(state: &State, record: &Imported, dataset: &str) -> bool {
+    kept(state, record).iter().any(|k| k.dataset == dataset)
+}
+
 /// Removes the stored key of a dataset. Returns whether there was one.
 pub fn drop_one(state: &State, record: &Imported, dataset: &str) -> Result<bool> {
     let mut keys = kept(state, record);

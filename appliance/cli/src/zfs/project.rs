@@ -187,11 +187,11 @@ impl Request {
             }
         }
         if self.project.is_none() && matches!(self.operation, Operation::Set | Operation::Check) {
-            let file = open(target).map_err(failed("open", target))?;
+            let file = open(target, 0).map_err(failed("open", target))?;
             let found = FileProject::of(file.as_fd()).map_err(failed("get xattr for", target))?;
             self.project = Some(found.id);
         }
-        let file = open(target).map_err(failed("open", target))?;
+        let file = open(target, 0).map_err(failed("open", target))?;
         self.handle(cx, target, &file)?;
         let looks = matches!(self.operation, Operation::List | Operation::Check);
         if !meta.is_dir() || self.directory_only || !self.recursive && !looks {
@@ -220,8 +220,9 @@ impl Request {
         for entry in entries {
             let entry = entry.map_err(failed("readdir", dir))?;
             let path = below(dir, &entry.file_name());
-            let file = match open(&path) {
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            // A link in a user's directory may lead to another user's file.
+            let file = match open(&path, libc::O_NOFOLLOW) {
+                Err(error) if error.kind() == ErrorKind::NotFound || is_link(&error) => continue,
                 other => other.map_err(failed("open", &path))?,
             };
             self.handle(cx, &path, &file)?;
@@ -277,8 +278,13 @@ fn below(dir: &Path, name: &std::ffi::OsStr) -> PathBuf {
 }
 
 /// Opens a file without waiting for the other end of a FIFO.
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK).open(path)
+fn open(path: &Path, more: i32) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK | more).open(path)
+}
+
+/// Whether a file was not opened because it is a symbolic link.
+fn is_link(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ELOOP)
 }
 
 fn failed<'a>(what: &'a str, path: &'a Path) -> impl Fn(io::Error) -> String + 'a {

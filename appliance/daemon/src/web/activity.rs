@@ -199,11 +199,23 @@ pub async fn stream(
     Ok(streams::events(from))
 }
 
+/// A comment: nothing happened, but the server answers.
+const SILENCE: Bytes = Bytes::from_static(b": \n\n");
+
 /// Sends messages until the client disconnects or loses its permission, or the process stops.
 async fn send_updates(service: &Arc<Service>, caller: &Caller, wanted: Wanted, last: Option<u64>, to: &Sender<Bytes>) {
     let (missed, mut live) = service.events.listen(last, service.sight(caller));
     let begin = service.clone();
-    let pools = tokio::task::spawn_blocking(move || begin.pools()).await.unwrap_or_default();
+    let mut pools = std::pin::pin!(tokio::task::spawn_blocking(move || begin.pools()));
+    // Its first tick comes at once: a pool that does not answer is not a silent server.
+    let mut heartbeat = tokio::time::interval(HEARTBEAT);
+    let pools = loop {
+        tokio::select! {
+            pools = &mut pools => break pools.unwrap_or_default(),
+            _ = heartbeat.tick() => if to.send(SILENCE).await.is_err() { return },
+            _ = to.closed() => return,
+        }
+    };
     let jobs = service.jobs.list().into_iter().rev().map(|job| LiveMessage::Job { job });
     let first = missed.into_iter().chain([LiveMessage::Pools { pools }]).chain(jobs);
     for message in first.filter(|m| wanted.has(m)) {
@@ -211,7 +223,6 @@ async fn send_updates(service: &Arc<Service>, caller: &Caller, wanted: Wanted, l
             return;
         }
     }
-    let mut heartbeat = tokio::time::interval(HEARTBEAT);
     let mut stopped = service.signals.stopped.clone();
     let mut over = std::pin::pin!(service.until_over(caller));
     loop {
@@ -222,7 +233,7 @@ async fn send_updates(service: &Arc<Service>, caller: &Caller, wanted: Wanted, l
                 Err(RecvError::Lagged(_)) => text(&LiveMessage::Missed),
                 Err(RecvError::Closed) => return,
             },
-            _ = heartbeat.tick() => Bytes::from_static(b": \n\n"),
+            _ = heartbeat.tick() => SILENCE,
             () = &mut over => return,
             _ = to.closed() => return,
             _ = stopped.wait_for(|stopped| *stopped) => return,

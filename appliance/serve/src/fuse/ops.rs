@@ -318,7 +318,8 @@ fn remover(req: &Header, dir: NodeId) -> Caller {
 fn manager(req: &Header) -> Caller {
     let privileged = req.uid == 0 || req.uid == rustix::process::geteuid().as_raw();
     let groups = if privileged { None } else { host::proc::groups_of_thread(req.thread, req.uid, req.gid) };
-    let is_local = req.uid != u32::MAX;
+    // A thread of another user may act for a user of another machine, as those of NFS do.
+    let is_local = groups.is_some();
     Caller { uid: req.uid, gid: req.gid, groups: groups.unwrap_or_default(), privileged, is_local }
 }
 

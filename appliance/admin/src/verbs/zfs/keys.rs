@@ -101,7 +101,10 @@ pub fn load(invocation: &Invocation<'_>, request: &LoadKeyRequest, ask: &Ask<'_>
 
 /// Unloads keys, unless datasets that use them are mounted.
 pub fn unload(invocation: &Invocation<'_>, request: &KeysRequest) -> Result<KeysOutcome, Refusal> {
-    each(invocation, request, &is_loaded, &|found| {
+    // A stored key is loaded again at the next start, even if it is no longer in memory.
+    let is_wanted =
+        |found: &Found| is_loaded(found) || kept_keys::has(&invocation.state, &found.pool.record, found.entry.name());
+    each(invocation, request, &is_wanted, &|found| {
         unload_one(invocation, found).map_err(|reason| reason.refuse("Key unload error"))
     })
 }

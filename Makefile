@@ -81,6 +81,7 @@ interop: build images ## other pools, other judges: OpenZFS's own test images, z
 	testing/posix/run
 	testing/sim/judge
 	testing/kernel/user-space
+	testing/zts --quick
 	testing/system/sanoid
 	testing/system/zfs-auto-snapshot
 	testing/system/pyznap

@@ -329,7 +329,7 @@ definitions.push(
     name: "autotrim",
     of: "pool",
     kind: "choice",
-    help: "Tells devices of freed space at once.",
+    help: "Whether freed space is trimmed automatically.",
     choices: ["on", "off"],
     default: "off",
     values: "on | off",

@@ -9,7 +9,10 @@
 //! Browsers open at most six connections to a server over HTTP/1.1. With streams of its own for each
 //! tab, the fifth tab would wait for ever.
 //!
-//! Invariant: a stream is open only while a tab needs it.
+//! Invariant: a stream is open only while a tab needs it. There is one exception: Chrome freezes the
+//! worker together with its last page when it keeps that page for the back button, often before the
+//! worker has read the page's `close`. The stream then stays open until the page is shown again or
+//! discarded.
 
 import { Streaming, type Column, type Keys } from "../analytics/streaming";
 import type { Schemas } from "./client";

@@ -10,6 +10,7 @@
 
 #[allow(unsafe_code)]
 mod claim;
+mod descriptor;
 mod direct;
 #[allow(unsafe_code)]
 mod discard;
@@ -141,13 +142,7 @@ impl FileDevice {
     }
 
     fn open_with(path: &Path, flags: rustix::fs::OFlags) -> io::Result<Self> {
-        // O_NONBLOCK: opening a pipe or an empty tape drive must not block a pool search.
-        let file: File = rustix::fs::open(
-            path,
-            flags | rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NONBLOCK,
-            rustix::fs::Mode::empty(),
-        )?
-        .into();
+        let file = descriptor::open(path, flags)?;
         let meta = file.metadata()?;
         let size_bytes = AtomicU64::new(measure(&file, &meta)?);
         let is_writable = AtomicBool::new(flags.contains(rustix::fs::OFlags::RDWR));

@@ -7,9 +7,7 @@ use std::os::fd::AsRawFd;
 /// Replaces the open file behind `file` with a new read-only open of the same device, without
 /// `O_EXCL` and with the flags `more`. Reads in progress complete on the old one.
 pub fn give_up(file: &File, more: rustix::fs::OFlags) -> io::Result<()> {
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NONBLOCK | more;
-    let same = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let unclaimed = rustix::fs::open(same, flags, rustix::fs::Mode::empty())?;
+    let unclaimed = super::descriptor::reopen(file, rustix::fs::OFlags::RDONLY | more)?;
     // SAFETY: both descriptors are open until after the call. `file` still owns its descriptor,
     // which refers to the new open file from now on; the call closes the old one.
     let result = unsafe { libc::dup3(unclaimed.as_raw_fd(), file.as_raw_fd(), libc::O_CLOEXEC) };

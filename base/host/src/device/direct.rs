@@ -7,7 +7,6 @@
 use parking_lot::Mutex;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -67,7 +66,7 @@ impl Direct {
             return None;
         }
         let access = if is_writable { rustix::fs::OFlags::RDWR } else { rustix::fs::OFlags::RDONLY };
-        let file = again(file, access).ok()?;
+        let file = super::descriptor::reopen(file, access | rustix::fs::OFlags::DIRECT).ok()?;
         let direct = Self { file, alignment, buffers: Mutex::default() };
         let tried = direct.with_buffer(alignment, |block| direct.file.read_at(block, 0));
         // A disk that fails is no reason to use the page cache.
@@ -160,13 +159,6 @@ impl Direct {
         }
         result
     }
-}
-
-/// Opens the file behind `file` once more, with `O_DIRECT`.
-pub(super) fn again(file: &File, access: rustix::fs::OFlags) -> io::Result<File> {
-    let flags = access | rustix::fs::OFlags::DIRECT | rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NONBLOCK;
-    let same = format!("/proc/self/fd/{}", file.as_raw_fd());
-    Ok(rustix::fs::open(same, flags, rustix::fs::Mode::empty())?.into())
 }
 
 #[cfg(test)]

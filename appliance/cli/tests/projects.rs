@@ -7,13 +7,7 @@ const FAILED: i32 = 255;
 
 #[test]
 fn projects_of_a_tree_are_set_checked_listed_and_cleared() {
-    if !crate::rig::can_mount() {
-        println!("skipped: needs root and /dev/fuse");
-        return;
-    }
-    let mut rig = Rig::new(&["a"]);
-    rig.start("serve");
-    rig.good("zpool create -m DIR/tank tank DIR/d/a");
+    let Some(rig) = Rig::mounted() else { return };
     let dir = rig.path("tank/dir");
     fs::create_dir_all(format!("{dir}/sub")).expect("made");
     for name in ["file", "sub/file"] {
@@ -90,13 +84,7 @@ fn projects_of_a_tree_are_set_checked_listed_and_cleared() {
 #[test]
 fn projects_are_changed_with_the_permissions_of_the_caller_only() {
     use std::os::unix::process::CommandExt;
-    if !crate::rig::can_mount() {
-        println!("skipped: needs root and /dev/fuse");
-        return;
-    }
-    let mut rig = Rig::new(&["a"]);
-    rig.start("serve");
-    rig.good("zpool create -m DIR/tank tank DIR/d/a");
+    let Some(rig) = Rig::mounted() else { return };
     fs::write(rig.path("tank/file"), "contents").expect("written");
     for path in ["", "tank"] {
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);

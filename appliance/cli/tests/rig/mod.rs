@@ -67,6 +67,19 @@ impl Rig {
         rig
     }
 
+    /// A pool `tank` on one disk, served and mounted at `tank`. `None`, with a printed line, where
+    /// file systems cannot be mounted.
+    pub fn mounted() -> Option<Self> {
+        if !can_mount() {
+            println!("skipped: needs root and /dev/fuse");
+            return None;
+        }
+        let mut rig = Self::new(&["a"]);
+        rig.start("serve");
+        rig.good("zpool create -m DIR/tank tank DIR/d/a");
+        Some(rig)
+    }
+
     pub fn folder(&self) -> &Path {
         self.dir.path()
     }

@@ -102,7 +102,9 @@ pub struct Put {
 impl Put {
     /// The bytes of several columns, or of padding. `column` returns those of a column.
     pub fn joined<'c>(&self, column: impl Fn(usize) -> &'c [u8]) -> Vec<u8> {
-        let mut bytes: Vec<u8> = self.columns.iter().flat_map(|place| column(*place)).copied().collect();
+        let count: usize = self.columns.iter().map(|place| column(*place).len()).sum();
+        let mut bytes = Vec::with_capacity(count + self.padding_bytes);
+        self.columns.iter().for_each(|place| bytes.extend_from_slice(column(*place)));
         bytes.resize(bytes.len() + self.padding_bytes, 0);
         bytes
     }

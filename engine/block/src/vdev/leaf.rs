@@ -560,7 +560,8 @@ impl Leaf {
         };
         let joined = match run {
             [(first, _), _, ..] => {
-                let joined: Vec<u8> = run.iter().flat_map(|(_, queued)| &queued.data).copied().collect();
+                let mut joined = Vec::with_capacity(run.iter().map(|(_, queued)| queued.data.len()).sum());
+                run.iter().for_each(|(_, queued)| joined.extend_from_slice(&queued.data));
                 one(*first, &joined, true, run.iter().map(|(_, queued)| queued.since).min()).is_ok()
             }
             _ => false,

@@ -345,7 +345,7 @@ impl Tree {
         let mut choice = vec![0; all.len()];
         let tries = combinations_max(size);
         for _ in 0..tries {
-            let whole: Vec<u8> = choice.iter().zip(&all).flat_map(|(c, v)| v[*c].iter().copied()).collect();
+            let whole = choice.iter().zip(&all).map(|(c, v)| v[*c].as_slice()).collect::<Vec<_>>().concat();
             if check(&whole) {
                 // The first copies of all pieces together failed the check.
                 met_bad.set(met_bad.get() || choice.iter().any(|c| *c > 0));

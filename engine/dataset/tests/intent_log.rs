@@ -304,6 +304,50 @@ fn concurrent_commits_share_blocks_and_all_are_durable() {
     }
 }
 
+/// Commits of several threads on a device that takes 2 ms for each write, and fails from time to
+/// time while no txg is written: what a commit acknowledged is in the log, or its txg is on disk.
+#[test]
+fn batches_in_flight_together_keep_what_they_acknowledge() {
+    const THREADS: u64 = 8;
+    let pool = pool();
+    let (_, log) = pool.open();
+    pool.device.latency_us.store(2000, Ordering::SeqCst);
+    let acknowledged = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (pool, log, acknowledged) = (&pool, &log, &acknowledged);
+            scope.spawn(move || {
+                for n in 0..60 {
+                    let txg = {
+                        let tx = pool.hold().unwrap();
+                        name(log, &tx, thread * 1000 + n);
+                        tx.txg()
+                    };
+                    log.commit(None).unwrap();
+                    acknowledged.lock().push((txg, thread * 1000 + n));
+                    if thread == 0 && n % 20 == 10 {
+                        let _no_txg = pool.syncing.lock();
+                        pool.device.fails_writes.store(true, Ordering::SeqCst);
+                        std::thread::sleep(std::time::Duration::from_millis(7));
+                        pool.device.fails_writes.store(false, Ordering::SeqCst);
+                    }
+                }
+            });
+        }
+    });
+    assert!(pool.device.writing_max.load(Ordering::SeqCst) >= 2, "no two batches were written at the same time");
+    let synced = pool.synced_txg();
+    let (_, log) = pool.crash();
+    let found: Vec<u64> = replayed(&log, &pool).iter().map(|name| name.parse().unwrap()).collect();
+    let acknowledged = acknowledged.into_inner();
+    let lost: Vec<_> = acknowledged.iter().filter(|(txg, n)| *txg > synced && !found.contains(n)).collect();
+    assert!(lost.is_empty(), "{lost:?} of {}, synced {synced}", acknowledged.len());
+    for thread in 0..THREADS {
+        let own: Vec<u64> = found.iter().copied().filter(|n| n / 1000 == thread).collect();
+        assert!(own.is_sorted(), "{own:?}");
+    }
+}
+
 #[test]
 fn a_replay_interrupted_by_a_crash_resumes_after_the_synced_records() {
     let pool = pool();

@@ -28,6 +28,8 @@ pub struct Disk {
     pub latency_us: AtomicU64,
     /// It was released, and so open to other processes, while a write was under way.
     pub was_released_early: AtomicBool,
+    /// Most writes that were under way at the same time.
+    pub writing_max: AtomicU64,
     /// Writes under way.
     writing: AtomicU64,
     /// Reads that still succeed.
@@ -47,6 +49,7 @@ impl Disk {
             flushes: 0.into(),
             latency_us: 0.into(),
             was_released_early: false.into(),
+            writing_max: 0.into(),
             writing: 0.into(),
             reads: u64::MAX.into(),
             failed_reads: 0.into(),
@@ -95,7 +98,8 @@ impl Device for Disk {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.writing.fetch_add(1, Ordering::SeqCst);
+        let writing = self.writing.fetch_add(1, Ordering::SeqCst) + 1;
+        self.writing_max.fetch_max(writing, Ordering::SeqCst);
         self.wait();
         self.writing.fetch_sub(1, Ordering::SeqCst);
         let is_label = offset < LABEL_BYTES || offset + LABEL_BYTES >= self.size_bytes();

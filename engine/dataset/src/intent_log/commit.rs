@@ -1,5 +1,6 @@
 //! Writing the log: commit requests, the leader that writes for all pending requests, and the life
-//! of log blocks.
+//! of log blocks. Where writes wait for devices, up to [`FLIGHTS_MAX`] leaders write at the same
+//! time.
 //!
 //! ```text
 //!   record ─► pending ──commit: the leader takes all requested ones──► records ─► blocks ─► flush
@@ -23,7 +24,7 @@
 //!     the same way
 //!   * no thread waits for a txg while holding one, or while holding a lock that `sync` takes
 //!   * a block is freed in the sync of a txg not older than any record in it and younger than
-//!     itself
+//!     itself, and never while it is being written
 //!
 //! ZFS names: zil_commit, zil_sync, lwb.
 
@@ -33,6 +34,7 @@ use super::old::Old;
 use super::pack::{DATA_MAX, Forecast, Packed, Packer, block_for, split, whole_sectors};
 use super::pending::{Batch, Entry, Item, Pending};
 use super::replay_skips::SkippedRecord;
+use super::turns::{Lead, Turns};
 use crate::live::SyncMode;
 use block::{Class, WriteStore};
 use errors::{Error, Result};
@@ -49,6 +51,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 /// Batches larger than this are not logged: syncing the txg writes them once instead of twice.
 /// Guessed.
 const BATCH_BYTES_MAX: u64 = 32 << 20;
+/// Batches written at the same time where writes wait for devices: a commit then waits for a quarter
+/// of a write on average before its own begins. Where they do not, one at a time, and commits that
+/// arrive meanwhile share the next block.
+const FLIGHTS_MAX: usize = 4;
 /// Txgs after which a log without writers is empty: two, and one that may have been in progress.
 const CLOSE_TXGS_MAX: u32 = 4;
 
@@ -129,6 +135,8 @@ impl Block {
 #[derive(Default)]
 pub(super) struct Chain {
     blocks: VecDeque<Block>,
+    /// Batches whose blocks are reserved and not yet written: these may not be freed.
+    in_flight: usize,
     /// Txg whose root block names the first block of this chain.
     anchor_txg: u64,
     /// A write failed: nothing more is added, and the chain is abandoned when its records are
@@ -142,26 +150,40 @@ pub(super) struct Chain {
     pub replayed: BTreeMap<u64, u64>,
 }
 
-/// Blocks are being added to a chain. A panic breaks it as an error does: what follows a block
-/// that was not written is never replayed.
-struct Adding<'c>(&'c Mutex<Chain>);
+/// A batch whose blocks are being added to a chain. If it ends without success, or in a panic, the
+/// chain is broken: what follows a block that was not written is never replayed.
+struct Adding<'c> {
+    chain: &'c Mutex<Chain>,
+    is_written: bool,
+}
 
-impl Drop for Adding<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.lock().is_broken = true;
-        }
+impl<'c> Adding<'c> {
+    fn new(chain: &'c Mutex<Chain>) -> Self {
+        chain.lock().in_flight += 1;
+        Self { chain, is_written: false }
     }
 }
 
-/// State of the writing leader.
+impl Drop for Adding<'_> {
+    fn drop(&mut self) {
+        let mut chain = self.chain.lock();
+        chain.is_broken |= !self.is_written;
+        assert!(chain.in_flight > 0, "a batch ends that did not begin");
+        chain.in_flight -= 1;
+    }
+}
+
+/// Blocks of a batch with their places in the chain, sealed for writing.
+struct Reserved<'c> {
+    blocks: Vec<(BlkPtr, Vec<u8>)>,
+    /// Bytes of their records, for the statistics.
+    record_bytes: Vec<usize>,
+    adding: Adding<'c>,
+}
+
+/// What the leader needs to prepare a batch.
 #[derive(Default)]
-struct Turn {
-    /// Requests up to this number are answered.
-    done: u64,
-    /// Records up to this txg should have been logged but were not: only a synced txg makes
-    /// them durable.
-    wait_txg: u64,
+struct Numbers {
     sequence: u64,
     forecast: Forecast,
 }
@@ -171,7 +193,8 @@ pub struct Log {
     pub(super) objset: Arc<ObjectSet>,
     pub(super) ground: Arc<dyn Ground>,
     pending: Mutex<Pending>,
-    turn: Mutex<Turn>,
+    turns: Turns,
+    numbers: Mutex<Numbers>,
     pub(super) chain: Mutex<Chain>,
     mode: AtomicU8,
     /// Number of the old record being replayed; 0: none.
@@ -189,7 +212,8 @@ impl Log {
             objset,
             ground,
             pending: Mutex::default(),
-            turn: Mutex::default(),
+            turns: Turns::default(),
+            numbers: Mutex::default(),
             chain: Mutex::new(chain),
             mode: AtomicU8::new(0),
             replaying: AtomicU64::new(0),
@@ -311,15 +335,13 @@ impl Log {
         }
         let clock = Stopwatch::start();
         let ticket = self.pending.lock().request(object);
-        // Threads that arrive while another one writes wait here; the first of them then
-        // writes for all.
-        let mut turn = self.turn.lock();
-        // Left over from a failed attempt.
-        self.catch_up(&turn)?;
-        if turn.done < ticket {
-            self.write_batch(&mut turn);
+        // Threads that arrive while others write wait here; the first of them then writes for all.
+        while let Some(lead) = self.turns.lead(ticket, self.ground.store().writers(FLIGHTS_MAX)) {
+            // Left over from a failed attempt.
+            self.catch_up()?;
+            self.write_batch(lead);
         }
-        let result = self.catch_up(&turn);
+        let result = self.catch_up();
         let spent = clock.ns();
         self.ground.figures().committed(|| self.ground.name(), spent);
         observe::event::note::wait(spent, |n| &mut n.log_wait);
@@ -329,13 +351,14 @@ impl Log {
     /// Waits for the records that are not in the log, before anything is added to it: later
     /// records must not be replayed on a tree that lacks them. An object number in it may have
     /// meant another file.
-    fn catch_up(&self, turn: &Turn) -> Result<()> {
-        if turn.wait_txg <= self.ground.synced_txg() {
+    fn catch_up(&self) -> Result<()> {
+        let wait_txg = self.turns.wait_txg();
+        if wait_txg <= self.ground.synced_txg() {
             return Ok(());
         }
         self.ground.sync()?;
         match self.ground.frozen_after() {
-            Some(last) if turn.wait_txg > last => {
+            Some(last) if wait_txg > last => {
                 let what = format!("the pool is frozen after txg {last}, and changes are not in the intent log");
                 Err(Error::invalid(self.ground.name(), what))
             }
@@ -343,34 +366,28 @@ impl Log {
         }
     }
 
-    fn write_batch(&self, turn: &mut Turn) {
+    fn write_batch(&self, mut lead: Lead<'_>) {
         let synced = self.ground.synced_txg();
         let batch = {
             let mut pending = self.pending.lock();
             pending.synced(synced);
             pending.take()
         };
-        turn.done = batch.serves;
         let max_txg = batch.max_txg();
+        // From here on, if this thread panics, the others are answered once the txg is on disk.
+        lead.take(batch.serves, max_txg);
         if max_txg == 0 {
-            return;
+            return lead.logged();
         }
         let figures = self.ground.figures();
         figures.batches.increment();
-        if batch.unlogged_txg > synced {
-            // `sync` was `disabled` a moment ago.
-            figures.waits.increment();
-            turn.wait_txg = turn.wait_txg.max(max_txg);
-            return;
-        }
-        // Set first: if this thread panics, the others are answered once the txg is on disk.
-        let waited_before = turn.wait_txg;
-        turn.wait_txg = waited_before.max(max_txg);
-        match self.log_batch(turn, &batch, synced) {
-            Ok(true) => {
-                turn.wait_txg = waited_before;
-                return;
-            }
+        // Unlogged: `sync` was `disabled` a moment ago.
+        let logged = match batch.unlogged_txg > synced {
+            true => Ok(false),
+            false => self.log_batch(&mut lead, &batch, synced),
+        };
+        match logged {
+            Ok(true) => return lead.logged(),
             Ok(false) => {}
             Err(error) => {
                 // The txg will show whether the pool can be written at all.
@@ -381,25 +398,30 @@ impl Log {
     }
 
     /// Writes a batch to the log. `false`: the batch has to wait for its txg.
-    fn log_batch(&self, turn: &mut Turn, batch: &Batch, synced: u64) -> Result<bool> {
+    fn log_batch(&self, lead: &mut Lead<'_>, batch: &Batch, synced: u64) -> Result<bool> {
         let bytes: u64 = batch.entries.iter().map(|e| e.item.bytes()).sum();
         if batch.entries.iter().any(|e| e.item == Item::Unloggable) || bytes > BATCH_BYTES_MAX {
             return Ok(false);
         }
-        let Some(first_bytes) = self.reserved_bytes(turn, synced)? else { return Ok(false) };
-        let mut packer = Packer::new(first_bytes);
-        for entry in &batch.entries {
-            if !self.pack(&mut packer, turn, entry)? {
-                return Ok(false);
+        let reserved = {
+            let mut numbers = self.numbers.lock();
+            let Some(first_bytes) = self.reserved_bytes(&mut numbers, synced)? else { return Ok(false) };
+            let mut packer = Packer::new(first_bytes);
+            for entry in &batch.entries {
+                if !self.pack(&mut packer, &mut numbers, entry)? {
+                    return Ok(false);
+                }
             }
-        }
-        self.write_blocks(turn, packer.finish())?;
+            self.reserve(&mut numbers, packer.finish())?
+        };
+        lead.prepared();
+        self.write_blocks(reserved)?;
         Ok(true)
     }
 
     /// Size of the next block, if there is a chain to continue. Begins a chain if there is
     /// none.
-    fn reserved_bytes(&self, turn: &mut Turn, synced: u64) -> Result<Option<u64>> {
+    fn reserved_bytes(&self, numbers: &mut Numbers, synced: u64) -> Result<Option<u64>> {
         {
             let chain = self.chain.lock();
             if chain.old.is_some() || chain.is_broken || chain.is_closing {
@@ -415,7 +437,7 @@ impl Log {
         // Blocks at the addresses of an older chain must not look like its continuation.
         bp.set_checksum([self.ground.random(), self.ground.random(), self.objset.id(), 1]);
         self.ground.begins();
-        turn.sequence = 0;
+        numbers.sequence = 0;
         let mut chain = self.chain.lock();
         chain.anchor_txg = tx.txg();
         chain.blocks.push_back(Block { bp, max_txg: 0, is_written: false });
@@ -423,10 +445,10 @@ impl Log {
     }
 
     /// Adds the records of an entry. `false`: one of them does not fit into any block.
-    fn pack(&self, packer: &mut Packer, turn: &mut Turn, entry: &Entry) -> Result<bool> {
+    fn pack(&self, packer: &mut Packer, numbers: &mut Numbers, entry: &Entry) -> Result<bool> {
         let mut add = |packer: &mut Packer, mut record: Vec<u8>| {
-            turn.sequence += 1;
-            set_sequence(&mut record, turn.sequence);
+            numbers.sequence += 1;
+            set_sequence(&mut record, numbers.sequence);
             packer.add(&record, entry.txg)
         };
         let (object, mut offset, mut length) = match &entry.item {
@@ -434,10 +456,10 @@ impl Log {
             Item::Together(records) => {
                 let mut all = Vec::new();
                 for record in records {
-                    turn.sequence += 1;
+                    numbers.sequence += 1;
                     let at = all.len();
                     all.extend_from_slice(record);
-                    set_sequence(&mut all[at..], turn.sequence);
+                    set_sequence(&mut all[at..], numbers.sequence);
                 }
                 return Ok(packer.add(&all, entry.txg));
             }
@@ -470,60 +492,69 @@ impl Log {
         Ok(true)
     }
 
-    fn write_blocks(&self, turn: &mut Turn, blocks: Vec<Packed>) -> Result<()> {
-        turn.forecast.note(blocks.iter().map(|b| b.records.len()).sum());
-        let _adding = Adding(&self.chain);
-        let from = self.chain.lock().blocks.back().map_or(0, Block::number);
-        let written: Result<Vec<BlkPtr>> = blocks
-            .iter()
-            .enumerate()
-            .map(|(i, packed)| {
-                let next_bytes = match blocks.get(i + 1) {
-                    Some(next) => block_for(next.records.len()),
-                    None => turn.forecast.block_bytes(),
-                };
-                self.write_block(packed, next_bytes)
-            })
-            .collect();
-        // Records hold all their data and point to nothing, so only the devices of the log
-        // blocks are flushed: those of a txg being written may have much to flush.
-        let result = written.and_then(|written| self.ground.store().flush_blocks(&written));
-        let mut chain = self.chain.lock();
-        match &result {
-            Ok(()) => {
-                let to = from + blocks.len() as u64;
-                // The newest are last, and there may be a hundred thousand between
-                // two txgs.
-                let newest = chain.blocks.iter_mut().rev().take_while(|b| b.number() >= from);
-                newest.filter(|b| b.number() < to).for_each(|b| b.is_written = true);
-            }
-            Err(_) => chain.is_broken = true,
+    /// Gives `blocks` their places in the chain, and reserves the block after them.
+    fn reserve(&self, numbers: &mut Numbers, blocks: Vec<Packed>) -> Result<Reserved<'_>> {
+        numbers.forecast.note(blocks.iter().map(|b| b.records.len()).sum());
+        let adding = Adding::new(&self.chain);
+        let mut reserved = Vec::with_capacity(blocks.len());
+        for (i, packed) in blocks.iter().enumerate() {
+            let next_bytes = match blocks.get(i + 1) {
+                Some(next) => block_for(next.records.len()),
+                None => numbers.forecast.block_bytes(),
+            };
+            reserved.push(self.reserve_next(packed, next_bytes)?);
         }
-        result
+        let record_bytes = blocks.iter().map(|b| b.records.len()).collect();
+        Ok(Reserved { blocks: reserved, record_bytes, adding })
     }
 
-    /// Writes the reserved block, after reserving the next one; returns the block.
-    fn write_block(&self, packed: &Packed, next_bytes: u64) -> Result<BlkPtr> {
-        let store = self.ground.store();
+    /// Reserves the block after the last one, which is to hold `packed`: returned with its pointer.
+    fn reserve_next(&self, packed: &Packed, next_bytes: u64) -> Result<(BlkPtr, Vec<u8>)> {
         let keys = self.objset.keys().map(AsRef::as_ref);
-        let (own, next) = {
-            let tx = self.ground.hold()?;
-            let own = self.chain.lock().blocks.back().map(|b| b.bp).unwrap_or_default();
-            let mut next = store.allocate_log(tx.txg(), next_bytes, Class::Log, keys)?;
-            let [seed, seed2, objset, number] = own.checksum();
-            next.set_checksum([seed, seed2, objset, number + 1]);
-            let mut chain = self.chain.lock();
-            if let Some(last) = chain.blocks.back_mut() {
-                last.max_txg = packed.max_txg;
-            }
-            chain.blocks.push_back(Block { bp: next, max_txg: 0, is_written: false });
-            (own, next)
+        let tx = self.ground.hold()?;
+        let own = self.chain.lock().blocks.back().map(|b| b.bp).unwrap_or_default();
+        let mut next = self.ground.store().allocate_log(tx.txg(), next_bytes, Class::Log, keys)?;
+        let [seed, seed2, objset, number] = own.checksum();
+        next.set_checksum([seed, seed2, objset, number + 1]);
+        let mut chain = self.chain.lock();
+        if let Some(last) = chain.blocks.back_mut() {
+            last.max_txg = packed.max_txg;
+        }
+        chain.blocks.push_back(Block { bp: next, max_txg: 0, is_written: false });
+        Ok((own, encode_block(own.lsize_bytes() as usize, &own, &next, &packed.records)))
+    }
+
+    /// Writes the blocks of a batch and flushes them.
+    fn write_blocks(&self, reserved: Reserved<'_>) -> Result<()> {
+        let Reserved { blocks, record_bytes, mut adding } = reserved;
+        let (store, figures) = (self.ground.store(), self.ground.figures());
+        let keys = self.objset.keys().map(AsRef::as_ref);
+        let written: Vec<BlkPtr> = blocks.iter().map(|(bp, _)| *bp).collect();
+        let blocks: Vec<_> = blocks.into_iter().map(|(bp, block)| (bp, Mutex::new(block))).collect();
+        let write = |i: usize| {
+            let (own, block) = &blocks[i];
+            let clock = Stopwatch::start();
+            store.write_log(own, &mut block.lock(), keys)?;
+            figures.wrote(|| self.ground.name(), record_bytes[i], clock.ns());
+            Ok(())
         };
-        let mut block = encode_block(own.lsize_bytes() as usize, &own, &next, &packed.records);
-        let clock = Stopwatch::start();
-        store.write_log(&own, &mut block, keys)?;
-        self.ground.figures().wrote(|| self.ground.name(), packed.records.len(), clock.ns());
-        Ok(own)
+        // One after the other where they would not wait for devices.
+        match store.writers(FLIGHTS_MAX) {
+            1 => (0..blocks.len()).try_for_each(write)?,
+            _ => host::work::each(blocks.len(), write).into_iter().collect::<Result<()>>()?,
+        }
+        // Records hold all their data and point to nothing, so only the devices of the log
+        // blocks are flushed: those of a txg being written may have much to flush.
+        store.flush_blocks(&written)?;
+        if let (Some(first), Some(last)) = (written.first(), written.last()) {
+            let (first, last) = (first.checksum()[3], last.checksum()[3]);
+            let mut chain = self.chain.lock();
+            // The newest are last, and there may be a hundred thousand between two txgs.
+            let newest = chain.blocks.iter_mut().rev().take_while(|b| b.number() >= first);
+            newest.filter(|b| b.number() <= last).for_each(|b| b.is_written = true);
+        }
+        adding.is_written = true;
+        Ok(())
     }
 
     /// In the sync of `txg`, before the root block is written: advances the head, and frees the
@@ -543,7 +574,8 @@ impl Log {
             // A block born in this very txg would be reallocated at once, but a crash
             // before the txg is on disk needs it.
             let is_done = |b: &Block| b.max_txg <= txg && b.bp.logical_birth().0 < txg;
-            let gives_up = (chain.is_broken || chain.is_closing) && chain.blocks.iter().all(is_done);
+            let ends = (chain.is_broken || chain.is_closing) && chain.in_flight == 0;
+            let gives_up = ends && chain.blocks.iter().all(is_done);
             while chain.blocks.front().is_some_and(|b| gives_up || (b.is_written && is_done(b))) {
                 let Some(block) = chain.blocks.pop_front() else { break };
                 store.free(txg, &block.bp)?;
@@ -567,7 +599,7 @@ impl Log {
         if self.ground.frozen_after().is_some() {
             return self.commit(None);
         }
-        let _turn = self.turn.lock();
+        let _pause = self.turns.pause();
         // Once for the records, and once more for a block that was reserved in the same txg.
         for _ in 0..CLOSE_TXGS_MAX {
             {

@@ -43,6 +43,7 @@ mod pending;
 mod replay;
 mod replay_skips;
 mod summary;
+mod turns;
 
 pub use crate::live::SyncMode;
 pub use chain::Unread;

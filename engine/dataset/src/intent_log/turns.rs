@@ -8,8 +8,47 @@
 //!
 //! ZFS names: zl_issuer_lock, lwb states.
 
+use host::clock::Stopwatch;
 use host::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
+
+/// Number of batches whose mean duration decides whether several at once pay.
+const SAMPLES: u64 = 16;
+/// After that decision went against it, several at once are tried again after so many batches.
+/// Guessed.
+const RETRY_BATCHES: u64 = 512;
+
+/// Whether the devices write several batches at once. Some accept one write at a time: then fewer
+/// and fuller blocks are faster.
+#[derive(Debug, Default)]
+struct Depth {
+    /// Recent mean duration of batches that began alone, in nanoseconds; 0: unknown.
+    alone_ns: u64,
+    /// Sum and number of the durations of batches that began beside others.
+    beside_ns: u64,
+    beside: u64,
+    /// Batches to write one at a time before trying again; 0: several at once.
+    singles: u64,
+}
+
+impl Depth {
+    fn note(&mut self, is_alone: bool, ns: u64) {
+        if is_alone {
+            self.alone_ns = if self.alone_ns == 0 { ns } else { (7 * self.alone_ns + ns) / 8 };
+            self.singles = self.singles.saturating_sub(1);
+            return;
+        }
+        self.beside_ns += ns;
+        self.beside += 1;
+        if self.beside == SAMPLES {
+            // 1.5 times as long: of two batches, the second one waited for half of the first.
+            if self.alone_ns > 0 && self.beside_ns * 2 > 3 * SAMPLES * self.alone_ns {
+                self.singles = RETRY_BATCHES;
+            }
+            (self.beside_ns, self.beside) = (0, 0);
+        }
+    }
+}
 
 /// A batch that is being prepared or written.
 #[derive(Debug)]
@@ -31,6 +70,7 @@ struct State {
     /// Oldest first.
     flights: VecDeque<Flight>,
     wait_txg: u64,
+    depth: Depth,
 }
 
 /// The order of the batches of a log.
@@ -42,13 +82,15 @@ pub(super) struct Turns {
 
 impl Turns {
     /// Waits until request `ticket` is answered, which is `None`, or until the caller has to prepare
-    /// the next batch. `flights_max`: so many batches may be in flight with that one.
+    /// the next batch. `flights_max`: so many batches may be in flight with that one, unless the
+    /// devices turn out to write them one after the other.
     pub fn lead(&self, ticket: u64, flights_max: usize) -> Option<Lead<'_>> {
         let mut state = self.state.lock();
         while state.answered < ticket {
+            let flights_max = if state.depth.singles > 0 { 1 } else { flights_max };
             if state.taken < ticket && !state.is_preparing && state.flights.len() < flights_max {
                 state.is_preparing = true;
-                return Some(Lead { turns: self, serves: None, is_preparing: true });
+                return Some(Lead { turns: self, serves: None, is_preparing: true, written: None });
             }
             self.changed.wait(&mut state);
         }
@@ -63,7 +105,7 @@ impl Turns {
             self.changed.wait(&mut state);
         }
         state.is_preparing = true;
-        Lead { turns: self, serves: None, is_preparing: true }
+        Lead { turns: self, serves: None, is_preparing: true, written: None }
     }
 
     /// Records up to this txg should have been logged but were not: only a synced txg makes them
@@ -85,6 +127,8 @@ pub(super) struct Lead<'t> {
     /// What [`Lead::take`] was called with.
     serves: Option<u64>,
     is_preparing: bool,
+    /// When writing began, and whether no other batch was being written.
+    written: Option<(Stopwatch, bool)>,
 }
 
 impl Lead<'_> {
@@ -101,7 +145,11 @@ impl Lead<'_> {
     /// Blocks and numbers of this batch are settled: the next one may be prepared.
     pub fn prepared(&mut self) {
         self.is_preparing = false;
-        self.turns.change(|state| state.is_preparing = false);
+        self.turns.change(|state| {
+            state.is_preparing = false;
+            let is_alone = state.flights.iter().filter(|flight| !flight.has_ended).count() == 1;
+            self.written = Some((Stopwatch::start(), is_alone));
+        });
     }
 
     /// The batch is in the log, or there was nothing to log.
@@ -117,6 +165,9 @@ impl Lead<'_> {
             let Some(serves) = serves else { return };
             let from = state.flights.partition_point(|flight| flight.serves < serves);
             state.flights[from].has_ended = true;
+            if let Some((clock, is_alone)) = self.written.take().filter(|_| is_logged) {
+                state.depth.note(is_alone, clock.ns());
+            }
             if !is_logged {
                 let lost = state.flights.range(from..).map(|flight| flight.max_txg).max();
                 state.wait_txg = state.wait_txg.max(lost.unwrap_or(0));
@@ -195,6 +246,21 @@ mod tests {
         assert_eq!(seen(&turns), (1, 7));
         drop(turns.pause());
         assert!(turns.lead(2, 1).is_some());
+    }
+
+    #[test]
+    fn devices_that_write_one_batch_at_a_time_get_one_at_a_time() {
+        const ALONE: u64 = 5_000_000;
+        let mut depth = Depth::default();
+        depth.note(true, ALONE);
+        (0..SAMPLES).for_each(|_| depth.note(false, ALONE * 5 / 4));
+        assert_eq!(depth.singles, 0);
+        (0..SAMPLES).for_each(|_| depth.note(false, ALONE * 2));
+        assert_eq!(depth.singles, RETRY_BATCHES);
+        (1..RETRY_BATCHES).for_each(|_| depth.note(true, ALONE));
+        assert_eq!(depth.singles, 1);
+        depth.note(true, ALONE);
+        assert_eq!((depth.singles, depth.alone_ns), (0, ALONE));
     }
 
     /// Four threads commit; one batch of each fails. None is answered before what it requested is

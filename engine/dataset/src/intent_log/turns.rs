@@ -5,6 +5,8 @@
 //!   * a batch is answered after all batches before it: replay ends at the first missing block
 //!   * if a batch is not in the log, those that were prepared behind it count as missing too
 //!   * from then on, no batch is prepared before [`Turns::wait_txg`] is known
+//!   * whenever a batch may be prepared and a request waits for one, a thread that waits for the next
+//!     batch is woken, or is awake
 //!
 //! ZFS names: zl_issuer_lock, lwb states.
 
@@ -50,9 +52,14 @@ impl Depth {
     }
 }
 
+/// Groups of waiting threads: more than batches that can be in flight, and the next one.
+const GROUPS: usize = 8;
+
 /// A batch that is being prepared or written.
 #[derive(Debug)]
 struct Flight {
+    /// Number of the batch.
+    number: usize,
     /// It answers requests up to this number.
     serves: u64,
     /// Newest txg of its records.
@@ -63,6 +70,8 @@ struct Flight {
 #[derive(Debug, Default)]
 struct State {
     is_preparing: bool,
+    /// Batches that were prepared so far.
+    batches: usize,
     /// Requests up to this number are in a batch.
     taken: u64,
     /// Requests up to this number are answered.
@@ -73,11 +82,23 @@ struct State {
     depth: Depth,
 }
 
+impl State {
+    /// Number of the batch that answers `ticket`.
+    fn batch(&self, ticket: u64) -> usize {
+        let flight = self.flights.iter().find(|flight| flight.serves >= ticket);
+        flight.map_or(self.batches + 1, |flight| flight.number)
+    }
+}
+
 /// The order of the batches of a log.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     state: Mutex<State>,
-    changed: Condvar,
+    /// Threads that wait for batch n are in group n modulo [`GROUPS`], so that the end of a batch
+    /// wakes those that it answers.
+    groups: [Condvar; GROUPS],
+    /// Threads in [`Turns::pause`].
+    idle: Condvar,
 }
 
 impl Turns {
@@ -92,7 +113,8 @@ impl Turns {
                 state.is_preparing = true;
                 return Some(Lead { turns: self, serves: None, is_preparing: true, written: None });
             }
-            self.changed.wait(&mut state);
+            let batch = state.batch(ticket);
+            self.groups[batch % GROUPS].wait(&mut state);
         }
         None
     }
@@ -102,7 +124,7 @@ impl Turns {
     pub fn pause(&self) -> Lead<'_> {
         let mut state = self.state.lock();
         while state.is_preparing || !state.flights.is_empty() {
-            self.changed.wait(&mut state);
+            self.idle.wait(&mut state);
         }
         state.is_preparing = true;
         Lead { turns: self, serves: None, is_preparing: true, written: None }
@@ -114,9 +136,21 @@ impl Turns {
         self.state.lock().wait_txg
     }
 
+    /// Changes the state; then wakes a thread that may lead, and those that are answered.
     fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.state.lock());
-        self.changed.notify_all();
+        let mut state = self.state.lock();
+        let first = state.flights.front().map_or(state.batches + 1, |flight| flight.number);
+        change(&mut state);
+        let left = state.flights.front().map_or(state.batches + 1, |flight| flight.number);
+        let next = (!state.is_preparing).then_some(state.batches + 1);
+        drop(state);
+        for answered in first..left {
+            self.groups[answered % GROUPS].notify_all();
+        }
+        if let Some(next) = next {
+            self.groups[next % GROUPS].notify_one();
+            self.idle.notify_all();
+        }
     }
 }
 
@@ -138,7 +172,10 @@ impl Lead<'_> {
         assert!(self.is_preparing && self.serves.is_none(), "a batch is taken twice");
         assert!(state.taken < serves, "requests up to {serves} are taken after {}", state.taken);
         state.taken = serves;
-        state.flights.push_back(Flight { serves, max_txg, has_ended: false });
+        state.batches += 1;
+        let number = state.batches;
+        assert!(state.flights.len() < GROUPS - 1, "{} batches are in flight", state.flights.len());
+        state.flights.push_back(Flight { number, serves, max_txg, has_ended: false });
         self.serves = Some(serves);
     }
 

@@ -12,6 +12,7 @@ use admin::verbs::zfs::inherit::{self, InheritRequest};
 use admin::verbs::zfs::keys::{self, KeysRequest, LoadKeyRequest};
 use admin::verbs::zfs::program::{self, ProgramRequest};
 use admin::verbs::zfs::promote;
+use admin::verbs::zfs::redact::{self, RedactRequest};
 use admin::verbs::zfs::rename::{self, RenameRequest};
 use admin::verbs::zfs::rollback::{self, RollbackRequest};
 use admin::verbs::zfs::set::{self, SetRequest};
@@ -246,6 +247,43 @@ fn bookmark_refuses_with_a_kind() {
     refused(mark("tank/a@2", "#x"), Kind::NotFound, "cannot open 'tank/a@2': dataset does not exist");
     refused(mark("tank/a@1", "other/a#x"), Kind::Invalid, "cannot create bookmark 'other/a#x': bookmark is in a");
     refused(mark("tank/a@1", "#m"), Kind::Conflict, "cannot create bookmark 'tank/a#m': bookmark exists");
+}
+
+/// Exit codes are OpenZFS's, which are error numbers.
+#[test]
+fn redact_refuses_with_a_kind_and_an_error_number() {
+    let rig = Rig::with(&["tank/a"], &["tank/a@1", "tank/a@2"]);
+    write::clone(&rig.writable().live, "tank/a@1", "tank/c", &[]).expect("cloned");
+    write::snapshot(&rig.writable().live, &["tank/c@s".to_owned()], &[]).expect("taken");
+    let redact = |snapshot: &str, bookmark: &str, by: &[&str]| {
+        let redaction_snapshots = by.iter().map(|name| (*name).to_owned()).collect();
+        let request =
+            RedactRequest { snapshot: snapshot.to_owned(), bookmark: bookmark.to_owned(), redaction_snapshots };
+        redact::run(&rig.invocation(&request.command_line()), &request)
+    };
+    redact("tank/a@1", "m", &["tank/c@s"]).expect("redacted");
+    assert!(rig.has("tank/a#m"));
+    redact("tank/a@1", "later", &["tank/a@2", "tank/c"]).expect("later snapshots and heads redact too");
+    write::bookmark(&rig.writable().live, &[("tank/a@1".to_owned(), "tank/a#plain".to_owned())]).expect("created");
+    let long = "x".repeat(250);
+    let missing = "cannot open 'tank/c@no': dataset does not exist\nprovided snapshot tank/c@no does not exist";
+    for (found, code, kind, says) in [
+        (redact("tank/a@1", "m", &["tank/c@s"]), 17, Kind::Conflict, "specified redaction bookmark (m) provided"),
+        (redact("tank/a@1", "plain", &["tank/c@s"]), 17, Kind::Conflict, "specified redaction bookmark (plain)"),
+        (redact("tank/a@1", "m", &["tank/a@2"]), 3, Kind::Conflict, "attempted to resume redaction  with a"),
+        (redact("tank/a@1", "n", &["tank/c@no"]), 2, Kind::NotFound, missing),
+        (redact("none/a@1", "n", &["tank/c@s"]), 2, Kind::NotFound, "cannot open 'none/a@1': dataset does not exist"),
+        (redact("tank/a@2", "n", &["tank/c@s"]), 22, Kind::Invalid, "redaction snapshot must be descendent of"),
+        (redact("tank/a@1", "n", &["tank/a@1"]), 22, Kind::Invalid, "redaction snapshot must be descendent of"),
+        (redact("tank/a", "n", &["tank/c@s"]), 22, Kind::Invalid, "redaction snapshot must be descendent of"),
+        (redact("tank/a@1", "#n", &["tank/c@s"]), 22, Kind::Invalid, "redaction bookmark name must not contain '#'"),
+        (redact("tank/a#m", "n", &["tank/c@s"]), 22, Kind::Invalid, "redaction snapshot must be descendent of"),
+        (redact("tank/a@1", "n", &["@s"]), 18, Kind::Invalid, "potentially invalid redaction snapshot; full"),
+        (redact("tank/a@1", &long, &["tank/c@s"]), 36, Kind::Invalid, "provided bookmark name cannot be used"),
+    ] {
+        assert_eq!(found.as_ref().map_err(|refusal| refusal.code), Err(code), "{says}");
+        refused(found, kind, says);
+    }
 }
 
 #[test]

@@ -160,7 +160,16 @@ fn sends_print_the_messages_of_openzfs() {
         ),
         (&["-X", "th/a", "th/prom@s2"], 1, "Cannot specify dataset exclusion (-X) on a non-recursive send.\n"),
         (&["-R", "-i", "th/fs@s5", "th/prom@s4"], 2, "incremental source must be in same filesystem\n"),
-        (&["--redact", "b", "th/prom@s2"], 1, "unsupported: redacted send (-d) is not in this version of weir\n"),
+        (&["--redact", "b", "th/prom@s2"], 1, "cannot open 'th/prom#b': "),
+        (&["--redact", "mark", "th/fs@s5"], 1, "warning: cannot send 'th/fs@s5': not a redaction bookmark\n"),
+        (
+            &["--redact", "b", "th/prom"],
+            1,
+            "warning: cannot send 'th/prom': cannot do a redacted send to a filesystem\n",
+        ),
+        (&["-w", "--redact", "b", "th/prom@s2"], 1, "Error: raw sends may not be redacted.\n"),
+        (&["-R", "--redact", "b", "th/prom@s2"], 1, "Error: multiple snapshots cannot be sent redacted.\n"),
+        (&["-t", "1-2-3", "--redact", "b"], 2, "invalid flags combined with -t\n"),
         (&["-t", "1-2-3"], 1, "cannot resume send: resume token is corrupt (invalid format)\n"),
     ] {
         let (found, message) = weir.bad(&[&["zfs", "send"], args].concat());

@@ -136,7 +136,10 @@ impl Dnode {
             let bonus_at = CORE_BYTES + nblkptr * blkptr::SIZE_BYTES;
             let bonus_end = bonus_at + bonus_len;
             let has_spill = flags & Self::FLAG_SPILL_BLKPTR != 0;
-            if bonus_end > if has_spill { spill_at } else { size } {
+            // OpenZFS gives redaction lists with a spill block three pointers and no bonus. The
+            // third pointer is where the spill pointer is, and therefore not a pointer.
+            let overlaps = has_spill && bonus_len == 0 && bonus_end <= size;
+            if bonus_end > if has_spill && !overlaps { spill_at } else { size } {
                 return Err(Error::corrupt(
                     "dnode",
                     "dn_bonuslen",
@@ -150,7 +153,8 @@ impl Dnode {
             if bytes[2] > 1 && !(10..=24).contains(&bytes[1]) {
                 return Err(Error::corrupt("dnode", "dn_indblkshift", bytes[1], "10 to 24"));
             }
-            for i in 0..nblkptr {
+            let pointers = if has_spill { nblkptr.min((spill_at - CORE_BYTES) / blkptr::SIZE_BYTES) } else { nblkptr };
+            for i in 0..pointers {
                 blkptrs.push(BlkPtr::parse(&bytes[CORE_BYTES + i * blkptr::SIZE_BYTES..], endian)?);
             }
             bonus.extend_from_slice(&bytes[bonus_at..bonus_end]);

@@ -8,7 +8,9 @@
 //! | 0x00   | 8     | zbm_guid                                | GUID of the snapshot             |
 //! | 0x08   | 8     | zbm_creation_txg                        | txg of the snapshot              |
 //! | 0x10   | 8     | zbm_creation_time                       | seconds since 1970               |
-//! | 0x18   | 8     | zbm_redaction_obj                       | list of redacted blocks; 0: none |
+//! | 0x18   | 8     | zbm_redaction_obj                       | list of redacted blocks          |
+//! |        |       |                                         | ([`crate::RedactionList`]); 0:   |
+//! |        |       |                                         | none                             |
 //! | 0x20   | 8     | zbm_flags                               | 1 freed sizes are recorded,      |
 //! |        |       |                                         | 2 the snapshot still exists      |
 //! | 0x28   | 8     | zbm_referenced_bytes_refd               | referenced by the snapshot       |
@@ -28,10 +30,6 @@
 //! A value of 3 integers is the first version, one of 12 the second. Lengths in between end after
 //! the last field that the writer knew. Missing fields are zero.
 //!
-//! Redaction list (bonus of `zbm_redaction_obj`): 0x00 rlp_last_object, 0x08 rlp_last_blkid, 0x10
-//! rlp_num_entries, 0x18 rlp_num_snaps, 0x20 rlp_snaps (GUIDs; with `redaction_list_spill` they
-//! continue in the spill block).
-//!
 //! A bookmark of txg 17, as stored by a little-endian host: freed sizes recorded, snapshot still
 //! exists:
 //!
@@ -46,7 +44,6 @@
 //!
 //! Source: include/sys/dsl_bookmark.h.
 
-use crate::endian::{Endian, need};
 use crate::error::{Error, Result};
 use crate::types::Txg;
 
@@ -130,40 +127,6 @@ impl DslBookmark {
     }
 }
 
-/// The bonus of a redaction list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RedactionList {
-    /// Last object that the list covers.
-    pub last_object: u64,
-    /// Last block in that object that the list covers.
-    pub last_blkid: u64,
-    /// Number of entries in the object's data.
-    pub entries: u64,
-    /// Number of redaction snapshots according to the header.
-    pub num_snaps: u64,
-    /// Their GUIDs, as far as the bonus holds them.
-    pub snaps: Vec<u64>,
-}
-
-impl RedactionList {
-    /// Size in bytes of the fields before the GUIDs.
-    pub const HEAD_BYTES: usize = 32;
-
-    /// Parses the bonus of a redaction list.
-    pub fn parse(bonus: &[u8], endian: Endian) -> Result<Self> {
-        need("redaction_list", bonus, Self::HEAD_BYTES)?;
-        let num_snaps = endian.word(bonus, 3);
-        let snaps = bonus[Self::HEAD_BYTES..].chunks_exact(8).map(|b| endian.u64(b));
-        Ok(Self {
-            last_object: endian.word(bonus, 0),
-            last_blkid: endian.word(bonus, 1),
-            entries: endian.word(bonus, 2),
-            num_snaps,
-            snaps: snaps.take(usize::try_from(num_snaps).unwrap_or(usize::MAX)).collect(),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,15 +150,5 @@ mod tests {
         let mark = DslBookmark::from_words(&MARK[..3]).unwrap();
         assert_eq!((mark.guid, mark.flags, mark.referenced), (MARK[0], 0, SpaceTriple::default()));
         assert!(DslBookmark::from_words(&MARK[..2]).is_err());
-    }
-
-    #[test]
-    fn a_redaction_list_never_claims_more_snapshots_than_it_holds() {
-        let mut bonus = vec![0; 48];
-        Endian::Big.put_u64(&mut bonus[24..], u64::MAX);
-        Endian::Big.put_u64(&mut bonus[40..], 9);
-        let list = RedactionList::parse(&bonus, Endian::Big).unwrap();
-        assert_eq!(list.snaps, [0, 9]);
-        assert!(RedactionList::parse(&bonus[..31], Endian::Big).is_err());
     }
 }

@@ -48,7 +48,8 @@
 //! **6. Datasets.** `root_dataset` is a directory ([`dsl_dir`]): a node of the dataset tree, with
 //! properties, quotas and children. Its head and each snapshot is a dataset ([`dsl_dataset`]): a
 //! pointer to an object set. Each dataset has a [`deadlist`], the blocks that only snapshots still
-//! reference. A [`dsl_bookmark`] records a snapshot that may be gone.
+//! reference. A [`dsl_bookmark`] records a snapshot that may be gone, and may list blocks that a
+//! redacted stream of it leaves out ([`redaction_list`]).
 //!
 //! **7. Files.** Object 1 of a file system's object set, the master node, names the root directory.
 //! A directory is a ZAP that maps names to object numbers ([`znode`]). Mode, owner, times and so on
@@ -95,6 +96,7 @@ pub mod label;
 pub mod nvlist;
 pub mod objset;
 pub mod pool_dir;
+pub mod redaction_list;
 pub mod removal;
 pub mod sa;
 pub mod scan;
@@ -113,12 +115,13 @@ pub use blkptr::{BlkPtr, Dva};
 pub use blkptr_build::NewBlock;
 pub use deadlist::DeadlistHeader;
 pub use dnode::Dnode;
-pub use dsl_bookmark::{DslBookmark, RedactionList, SpaceTriple};
+pub use dsl_bookmark::{DslBookmark, SpaceTriple};
 pub use dsl_dataset::DslDataset;
 pub use dsl_dir::{DslDir, UsedBreakdown};
 pub use endian::Endian;
 pub use error::{Error, Result};
 pub use nvlist::Nvlist;
 pub use objset::{Objset, ObjsetKind, ZilHeader};
+pub use redaction_list::{RedactBlock, RedactionList};
 pub use types::{Checksum, Compression, ObjectType, Txg};
 pub use uberblock::Uberblock;

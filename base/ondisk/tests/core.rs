@@ -59,6 +59,23 @@ fn dnode_of_a_root_directory() {
     assert_eq!(dnode.to_bytes().unwrap(), golden!("dnode.bin"));
 }
 
+/// The kernel module's dnode of a redaction list with 40 snapshots: three pointers, no bonus, and a
+/// spill block.
+#[test]
+fn a_spill_pointer_in_the_place_of_the_third_pointer_is_not_read_twice() {
+    let mut bytes = vec![0; 512];
+    bytes[..10].copy_from_slice(&[0xc3, 17, 1, 3, 0xc3, 0, 0, 5, 0, 1]);
+    bytes[384..].copy_from_slice(&golden!("dnode.bin")[64..192]);
+    let dnode = Dnode::parse(&bytes, Endian::Little).unwrap();
+    assert_eq!(dnode.blkptrs, [BlkPtr::HOLE, BlkPtr::HOLE]);
+    assert!(dnode.spill.is_some_and(|spill| !spill.is_hole()));
+    let written = dnode.to_bytes().unwrap();
+    assert_eq!((written[3], &written[384..]), (2, &bytes[384..]));
+    // With a bonus, there is no place for a third pointer.
+    bytes[10] = 8;
+    assert!(Dnode::parse(&bytes, Endian::Little).is_err());
+}
+
 #[test]
 fn object_set_of_a_file_system() {
     let objset = Objset::parse(golden!("objset.bin"), Endian::Little).unwrap();

@@ -3,6 +3,7 @@
 //! Below: the ZAP in the head's field `com.delphix:bookmarks`. ZFS name: dsl_bookmark.
 
 use crate::dataset::Dataset;
+use crate::redact::RedactedBlocks;
 use crate::zap::open_zap;
 use errors::{Error, Place, Result};
 use ondisk::dsl_dataset::FIELD_BOOKMARKS;
@@ -60,20 +61,34 @@ impl Bookmark {
         &self.phys
     }
 
-    /// The list of redacted blocks, for a redaction bookmark.
+    /// The header of the list of redacted blocks, for a redaction bookmark.
     pub fn redaction_list(&self) -> Result<Option<RedactionList>> {
         if self.phys.redaction_obj == 0 {
             return Ok(None);
         }
         let object = self.dataset.mos().object(self.phys.redaction_obj).at(&self.name)?;
-        let mut list = RedactionList::parse(object.bonus(), object.endian()).at(&self.name)?;
-        if (list.snaps.len() as u64) < list.num_snaps
-            && let Some(spill) = object.spill().at(&self.name)?
-        {
-            // With many snapshots the whole header is in the spill block instead of the bonus.
-            list = RedactionList::parse(&spill.data, spill.endian).at(&self.name)?;
+        let list = match object.spill().at(&self.name)? {
+            // With many snapshots the header is the spill block instead of the bonus.
+            Some(spill) => RedactionList::parse(&spill.data, spill.endian),
+            None => RedactionList::parse(object.bonus(), object.endian()),
+        };
+        let list = list.at(&self.name)?;
+        if (list.snaps.len() as u64) < list.num_snaps {
+            let what = format!("a redaction list with {} of {} snapshots", list.snaps.len(), list.num_snaps);
+            return Err(Error::corrupt(&self.name, what));
         }
         Ok(Some(list))
+    }
+
+    /// The redacted blocks from block `from` (object and number) on. Fails for a list that is not
+    /// complete.
+    pub(crate) fn redacted_blocks(&self, from: (u64, u64)) -> Result<RedactedBlocks> {
+        let list = self.redaction_list()?.ok_or_else(|| Error::invalid(&self.name, "not a redaction bookmark"))?;
+        if !list.is_complete() {
+            return Err(Error::invalid(&self.name, "incomplete redaction bookmark provided"));
+        }
+        let object = self.dataset.mos().object(self.phys.redaction_obj).at(&self.name)?;
+        Ok(RedactedBlocks::new(object, list.entries, from))
     }
 }
 

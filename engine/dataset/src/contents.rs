@@ -4,6 +4,7 @@ use crate::dataset::Dataset;
 use crate::keys::KeyStore;
 use errors::{Error, Place, Result};
 use object::{ObjectSet, Zap};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The master node of a file system, and its entry for the list of unlinked files.
@@ -31,10 +32,19 @@ impl Dataset {
     /// when a machine stopped.
     pub fn unlinked(&self, keys: &KeyStore) -> Result<u64> {
         let set = self.objset(keys)?;
+        self.unlinked_set(&set)?.map_or(Ok(0), |queue| queue.count().at(self.name()))
+    }
+
+    /// The numbers of these files. `set`: the contents.
+    pub(crate) fn unlinked_objects(&self, set: &Arc<ObjectSet>) -> Result<HashSet<u64>> {
+        let Some(queue) = self.unlinked_set(set)? else { return Ok(HashSet::new()) };
+        let entries = queue.entries().at(self.name())?;
+        Ok(entries.iter().filter_map(|entry| entry.value.as_u64()).collect())
+    }
+
+    fn unlinked_set(&self, set: &Arc<ObjectSet>) -> Result<Option<Zap>> {
         let master = Zap::open(set.object(MASTER_NODE).at(self.name())?).at(self.name())?;
-        match master.lookup_u64(DELETE_QUEUE).at(self.name())? {
-            Some(queue) => Zap::open(set.object(queue).at(self.name())?)?.count().at(self.name()),
-            None => Ok(0),
-        }
+        let queue = master.lookup_u64(DELETE_QUEUE).at(self.name())?;
+        queue.map(|queue| Zap::open(set.object(queue)?).at(self.name())).transpose()
     }
 }

@@ -25,6 +25,7 @@ pub mod pages;
 pub mod property;
 pub mod quota;
 pub mod receive;
+pub mod redact;
 pub mod resume;
 pub mod send;
 mod space;

@@ -16,6 +16,7 @@ mod lifecycle;
 mod notes;
 mod owners;
 mod policy;
+mod redacting;
 mod settings;
 pub(crate) mod sync;
 
@@ -25,6 +26,7 @@ pub use settings::{AclType, LogBias, RedundantMetadata, Settings, SyncMode, Xatt
 
 pub(crate) use owners::Counting;
 pub(crate) use policy::Policies;
+pub(crate) use redacting::Redacting;
 
 use crate::intent_log::{self, ClosedLog, Log, LogFigures, forget_skipped, put_header, report_discarded};
 use crate::write::contents::{VOLUME_DATA, VOLUME_PROPERTIES};
@@ -91,6 +93,8 @@ pub(crate) struct Open {
     free_pace: AtomicU64,
     /// Space they still account for.
     freeing_bytes: AtomicU64,
+    /// Redaction lists that are being made.
+    redacting: Arc<redacting::Lists>,
     /// The pool's own objects and free space. Not the writer: dropping the writer ends the
     /// syncing thread, so the last reference must not be dropped on that thread.
     mos: Arc<ObjectSet>,
@@ -143,6 +147,7 @@ impl LiveDatasets {
             has_pending: AtomicBool::new(true),
             free_pace: AtomicU64::new(FREE_PACE),
             freeing_bytes: AtomicU64::new(0),
+            redacting: Arc::default(),
             mos: writer.mos().clone(),
             allocator: writer.allocator().clone(),
         });

@@ -14,6 +14,7 @@ mod read_by_zdb;
 mod rebuild;
 mod receive;
 mod receive_raw;
+mod redact;
 mod send;
 mod shape;
 mod snapshots;

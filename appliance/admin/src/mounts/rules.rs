@@ -39,6 +39,8 @@ pub enum NotMounted {
     Never,
     /// Its key is not loaded.
     Locked,
+    /// It was received from a redacted stream: programs would read what it lacks as zeros.
+    Redacted,
     /// It cannot be read.
     Broken(String),
 }
@@ -61,12 +63,33 @@ pub fn is_placed_by_others(pool: &OwnedPool, name: &str) -> bool {
 
 /// How the dataset `name` is to be mounted.
 pub fn plan(pool: &OwnedPool, name: &str) -> Result<Plan, NotMounted> {
+    plan_by(pool, name, plan_of)
+}
+
+/// The same, even if it is redacted: `-f`.
+pub fn plan_with_redacted(pool: &OwnedPool, name: &str) -> Result<Plan, NotMounted> {
+    plan_by(pool, name, plan_of_any)
+}
+
+fn plan_by(
+    pool: &OwnedPool,
+    name: &str,
+    plan: impl Fn(&OwnedPool, &Dataset) -> Result<Plan, NotMounted>,
+) -> Result<Plan, NotMounted> {
     let broken = |e: &dyn std::fmt::Display| NotMounted::Broken(e.to_string());
     let dataset = pool.datasets().map_err(|e| broken(&format!("{e:#}")))?.dataset(name).map_err(|e| broken(&e))?;
-    plan_of(pool, &dataset)
+    plan(pool, &dataset)
 }
 
 fn plan_of(pool: &OwnedPool, dataset: &Dataset) -> Result<Plan, NotMounted> {
+    let plan = plan_of_any(pool, dataset)?;
+    match property(pool, dataset, "redacted").as_deref() {
+        Some("1") => Err(NotMounted::Redacted),
+        _ => Ok(plan),
+    }
+}
+
+fn plan_of_any(pool: &OwnedPool, dataset: &Dataset) -> Result<Plan, NotMounted> {
     let broken = |e: errors::Error| NotMounted::Broken(e.to_string());
     if dataset.kind().map_err(broken)? != DatasetKind::FileSystem {
         return Err(NotMounted::NoFileSystem);
@@ -113,12 +136,24 @@ pub fn placeless(pool: &OwnedPool, name: &str) -> Result<Vec<String>, anyhow::Er
 /// The file systems of a pool that are mounted automatically, in mount order: parents before
 /// children.
 pub fn all(pool: &OwnedPool) -> Result<Vec<(String, Plan)>, anyhow::Error> {
+    all_by(pool, plan_of)
+}
+
+/// The same with redacted file systems: `-f`.
+pub fn all_with_redacted(pool: &OwnedPool) -> Result<Vec<(String, Plan)>, anyhow::Error> {
+    all_by(pool, plan_of_any)
+}
+
+fn all_by(
+    pool: &OwnedPool,
+    plan: impl Fn(&OwnedPool, &Dataset) -> Result<Plan, NotMounted>,
+) -> Result<Vec<(String, Plan)>, anyhow::Error> {
     let datasets = pool.datasets()?;
     let mut found = Vec::new();
     let options = dataset::ListOptions::heads();
     for entry in datasets.list(&[&pool.name()], &options)?.entries {
         let Some(dataset) = entry.dataset() else { continue };
-        if let Ok(plan) = plan_of(pool, dataset)
+        if let Ok(plan) = plan(pool, dataset)
             && !plan.by_name
         {
             found.push((dataset.name().to_owned(), plan));

@@ -15,6 +15,7 @@ pub mod mount;
 pub mod program;
 pub mod project;
 pub mod receive;
+pub mod redact;
 pub mod rollback;
 pub mod send;
 pub mod set;
@@ -67,7 +68,7 @@ pub static VERBS: &[&Verb] = &[
     &allow::ALLOW,
     &allow::UNALLOW,
     &program::VERB,
-    &not_yet("redact", "Create a redaction bookmark"),
+    &redact::VERB,
     &not_yet("rewrite", "Rewrite the blocks of files"),
     &wait::VERB,
     &not_yet("zone", "Attach a file system to a namespace"),

@@ -2,8 +2,10 @@
 //!
 //! A process that owns pools (`weir serve`) mounts them itself. Without it, `weir mount` does: one
 //! process serves a file system with all its descendants, and owns the pool while it runs: there,
-//! `-R` is what happens anyway. The same holds for `-f`, which OpenZFS needs to mount what it
-//! received from a redacted stream: here such a file system is mounted like any other.
+//! `-R` is what happens anyway.
+//!
+//! A file system that was received from a redacted stream lacks blocks, which read as zeros: it is
+//! mounted only with `-f`, and read-only.
 
 use super::datasets::{Pools, Types, Wanted};
 use crate::context::{Context, Failure, Outcome};
@@ -27,7 +29,7 @@ pub static MOUNT: Verb = for_owner("mount", "Mount file systems with FUSE, or li
         flag('R', "Mount all descendants too."),
         flag('l', "Load keys first."),
         flag('v', "Print the progress."),
-        flag('f', "Mount file systems that were received redacted, which Weir always does."),
+        flag('f', "Mount file systems that were received from a redacted stream too, read-only."),
         flag('a', "Mount all file systems of all pools."),
         flag('O', "Mount over a directory that is not empty."),
         value(
@@ -147,7 +149,8 @@ fn mount_all(cx: &mut Context<'_>, parsed: &Parsed) -> Outcome {
         if parsed.has('l') {
             code |= load_keys(cx, name, None)?.unwrap_or(1);
         }
-        let all = rules::all(&pool).map_err(|e| Failure::failed(format!("cannot mount '{}': {e:#}", record.name)))?;
+        let all = if parsed.has('f') { rules::all_with_redacted(&pool) } else { rules::all(&pool) };
+        let all = all.map_err(|e| Failure::failed(format!("cannot mount '{}': {e:#}", record.name)))?;
         let is_below = |dataset: &str| admin::mounts::is_at_or_below(dataset, name);
         let all = all.into_iter().filter(|(dataset, _)| is_below(dataset) && owner.mounts.of(dataset).is_none());
         wanted.extend(all.map(|(dataset, plan)| (pool.clone(), dataset, plan)));
@@ -259,10 +262,15 @@ fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &Parsed) -> Result<(), St
         // With `-l`, the reason has been printed.
         return if parsed.has('l') { Err(String::new()) } else { cannot("encryption key not loaded") };
     }
+    if !parsed.has('f') && text(&found, "redacted") == "1" {
+        // `-a` leaves it out.
+        let why = "Dataset is not complete, was created by receiving a redacted zfs send stream.";
+        return if parsed.has('a') { Ok(()) } else { cannot(why) };
+    }
     let failed = |why: String| format!("cannot mount '{place}': {why}");
     if let Some(owner) = crate::mounts::owner(cx, found.pool.record.guid) {
         let pool = owner.house.import(&found.pool.record).map_err(|e| failed(format!("{e:#}")))?;
-        let mut plan = rules::plan(&pool, name).map_err(|e| failed(format!("{e:?}")))?;
+        let mut plan = rules::plan_with_redacted(&pool, name).map_err(|e| failed(format!("{e:?}")))?;
         change_plan(&mut plan, parsed).map_err(failed)?;
         return owner.mounts.mount(&pool, name, &plan).map_err(|e| failed(admin::mounts::text(&e)));
     }

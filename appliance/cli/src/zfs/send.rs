@@ -4,6 +4,10 @@
 //! beside the text ([`crate::client::Client::output`]). In both cases the blocks being read are
 //! kept from being freed ([`crate::hold::keep`]).
 
+mod find;
+mod meter;
+mod stream;
+
 use super::datasets::Pools;
 use super::flow;
 use crate::commands::stream::print;
@@ -16,21 +20,23 @@ use crate::zpool::pools::owned;
 use admin::verbs::{Found, ReadPool};
 use daemon::Direction;
 use daemon::flows::Begun;
+use dataset::Entry;
 use dataset::send::{self, Base, Outgoing, Package, PackageOptions, Planned, Resume};
 use dataset::stream::Writer;
-use dataset::{Datasets, Entry, ListOptions};
 use errors::Error;
+use find::{base_by_guid, base_of, bookmark_by_snaps, by_guid, redaction_bookmark, words};
+use meter::Meter;
 use ondisk::{Endian, Nvlist};
 use pool::space::alloc::Kept;
-use std::io::{self, Write};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::io::Write;
+use stream::Stream;
 
 /// The row of `zfs send`.
 pub static VERB: Verb = for_delegates("send", "Write a send stream to standard output", run)
     .usage(&[
         "[-DLPbcehnpsUVvw] [-i|-I snapshot] [-R [-X dataset[,dataset]...]] snapshot",
         "[-LPVcenpvw] [-i snapshot|bookmark] filesystem|volume|snapshot",
+        "[-DLPVcenpv] [-i bookmark|snapshot] --redact bookmark snapshot",
         "[-PVenv] -t receive_resume_token",
     ])
     .options(&[
@@ -62,9 +68,7 @@ pub static VERB: Verb = for_delegates("send", "Write a send stream to standard o
         flag('c', "Send blocks as they are compressed on disk.").long("compressed"),
         flag('w', "Send blocks exactly as they are on disk; encrypted ones need no key.").long("raw"),
         flag('b', "Send received property values instead of those that were set here.").long("backup"),
-        value('d', "bookmark", ArgKind::Text, "Leave out the blocks of this redaction bookmark.")
-            .long("redact")
-            .refused("unsupported: redacted send (-d) is not in this version of weir"),
+        value('d', "bookmark", ArgKind::Text, "Leave out the blocks of this redaction bookmark.").long("redact"),
         flag('S', "Send a dataset that was received in part.")
             .long("saved")
             .refused("unsupported: sending a partially received dataset (-S) is not in this version of weir"),
@@ -197,7 +201,7 @@ fn check(cx: &mut Context<'_>, parsed: &Parsed) -> Result<(), Failure> {
     }
     let operands = parsed.operands.len();
     if has("t") {
-        if has("iIRpbh") {
+        if has("iIRpbhd") {
             return Err(Failure::usage("invalid flags combined with -t"));
         }
         if operands > 0 {
@@ -205,6 +209,9 @@ fn check(cx: &mut Context<'_>, parsed: &Parsed) -> Result<(), Failure> {
         }
     } else if operands != 1 {
         return Err(Failure::usage(if operands == 0 { "missing snapshot argument" } else { "too many arguments" }));
+    }
+    if has("w") && has("d") {
+        return Err(Failure::failed("Error: raw sends may not be redacted."));
     }
     if !has("n") && cx.client.output_is_terminal() {
         let what = "Error: Stream can not be written to a terminal.\nYou must redirect standard output.";
@@ -265,13 +272,6 @@ fn require_first(cx: &Context<'_>, name: &str, guid: Option<u64>) -> Result<(), 
     missing.map_or(Ok(()), |message| Err(Failure::failed(message)))
 }
 
-fn base_of(entry: Entry) -> Base {
-    match entry {
-        Entry::Dataset(d) => Base::Snapshot(d),
-        Entry::Bookmark(b) => Base::Bookmark(b),
-    }
-}
-
 fn package_options(parsed: &Parsed) -> PackageOptions {
     PackageOptions {
         replicate: parsed.has('R'),
@@ -323,6 +323,13 @@ fn one(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Asked
         },
         None => None,
     };
+    let redact = match parsed.last('d') {
+        Some(bookmark) => match redaction_bookmark(cx, source, &to, bookmark)? {
+            Some(mark) => Some(mark),
+            None => return Ok(1),
+        },
+        None => None,
+    };
     let options = package_options(parsed);
     let package = match options.props || options.backup || options.holds {
         false => None,
@@ -334,19 +341,23 @@ fn one(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Asked
             Some(Package::new(&head, None, snapshot, options).map_err(|e| cannot(name, &e))?)
         }
     };
+    let stream = Stream { to: &to, base: base.as_ref(), redact: redact.as_ref(), at: None, done: 0 };
+    let keys = &found.pool.keys;
     if asked.verbose > 0 {
-        let bytes = send::estimate(&to, base.as_ref(), asked.options)
-            .map_err(|e| Failure::failed(format!("warning: cannot estimate space for '{name}': {e}")))?;
+        let bytes = stream.size(keys, asked).map_err(|e| match e {
+            // The walk tries what the stream would.
+            e @ Error::Invalid { .. } if stream.needs_measuring() => cannot(name, &e),
+            e => Failure::failed(format!("warning: cannot estimate space for '{name}': {e}")),
+        })?;
         tell_estimate(cx, asked, name, from_name.as_deref(), bytes);
     }
-    let outgoing =
-        Outgoing::new(&to, base.as_ref(), &found.pool.keys, asked.options, None).map_err(|e| cannot(name, &e))?;
+    let outgoing = stream.outgoing(keys, asked).map_err(|e| cannot(name, &e))?;
     if asked.is_dry {
         return Ok(0);
     }
     let flow = flow::begin(cx, Direction::Send, name);
     if let Some(flow) = &flow {
-        flow.total(send::estimate(&to, base.as_ref(), asked.options).unwrap_or(0));
+        flow.total(stream.quick_size(asked));
     }
     write(cx, asked, flow, package.as_ref(), &mut std::iter::once(Ok(outgoing)))
 }
@@ -371,6 +382,9 @@ fn many(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Aske
     let from = parsed.last('i').or(parsed.last('I'));
     if from.is_some_and(|from| from.contains('#')) {
         return Err(Failure::failed("Error: multiple snapshots cannot be sent from a bookmark."));
+    }
+    if parsed.has('d') {
+        return Err(Failure::failed("Error: multiple snapshots cannot be sent redacted."));
     }
     let Some((name, snapshot)) = parsed.operands[0].split_once('@') else {
         return Err(Failure::failed("Error: Unsupported flag with filesystem or bookmark."));
@@ -476,9 +490,6 @@ fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Ask
     options.embedded |= ok(&state, "embedok");
     options.compressed |= ok(&state, "compressok");
     options.raw |= ok(&state, "rawok");
-    if state.contains("redact_snaps") || state.contains("book_redact_snaps") {
-        return Err(Failure::failed("unsupported: resuming of redacted streams is not in this version of weir"));
-    }
     require_first(cx, &name, Some(guid))?;
     let Some(found) = source.entry(cx, name.split(['/', '@']).next().unwrap_or(&name))? else { return Ok(1) };
     let Some(Base::Snapshot(to)) = by_guid(&found.pool.datasets, &name, guid, false).map_err(|e| cannot(&name, &e))?
@@ -492,52 +503,36 @@ fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Ask
     let from = state.get_u64("fromguid").filter(|guid| *guid != 0);
     let base = match from {
         Some(guid) => Some(
-            by_guid(&found.pool.datasets, &name, guid, true)
+            base_by_guid(&found.pool.datasets, &name, guid, words(&state, "book_redact_snaps"))
                 .map_err(|e| cannot(&name, &e))?
                 .ok_or_else(|| failed(&format!("incremental source {guid:#x} no longer exists")))?,
         ),
         None => None,
     };
+    let redact = match words(&state, "redact_snaps") {
+        Some(guids) => Some(bookmark_by_snaps(&found.pool.datasets, &name, guids).map_err(|why| failed(&why))?),
+        None => None,
+    };
+    let at = (object != 0 || offset != 0).then_some(Resume { object, offset });
+    let stream = Stream { to: &to, base: base.as_ref(), redact: redact.as_ref(), at, done };
+    let keys = &found.pool.keys;
     if asked.verbose > 0 {
-        let bytes = send::estimate(&to, base.as_ref(), asked.options).map_err(|e| cannot(&name, &e))?;
+        let bytes = stream.size(keys, &asked).map_err(|e| cannot(&name, &e))?;
         let from = base.as_ref().map(|base| match base {
             Base::Snapshot(d) => d.name().to_owned(),
             Base::Bookmark(b) => b.name().to_owned(),
         });
-        tell_estimate(cx, &asked, to.name(), from.as_deref(), bytes.saturating_sub(done));
+        tell_estimate(cx, &asked, to.name(), from.as_deref(), bytes);
     }
-    let at = (object != 0 || offset != 0).then_some(Resume { object, offset });
-    let outgoing = Outgoing::new(&to, base.as_ref(), &found.pool.keys, asked.options, at);
-    let outgoing = outgoing.map_err(|e| cannot(to.name(), &e))?;
+    let outgoing = stream.outgoing(keys, &asked).map_err(|e| cannot(to.name(), &e))?;
     if asked.is_dry {
         return Ok(0);
     }
     let flow = flow::begin(cx, Direction::Send, to.name());
     if let Some(flow) = &flow {
-        let whole = send::estimate(&to, base.as_ref(), asked.options).unwrap_or(0);
-        flow.total(whole.saturating_sub(done));
+        flow.total(stream.quick_size(&asked));
     }
     write(cx, &asked, flow, None, &mut std::iter::once(Ok(outgoing)))
-}
-
-/// The snapshot, or bookmark, with that guid. Copies of a snapshot share its guid: of several, the
-/// one nearest to the dataset of the snapshot `near`.
-fn by_guid(tree: &Arc<Datasets>, near: &str, guid: u64, bookmarks: bool) -> errors::Result<Option<Base>> {
-    let options = ListOptions { bookmarks, ..ListOptions::all() };
-    let all = tree.list(&[], &options)?.entries.into_iter().filter(|entry| match entry {
-        Entry::Dataset(d) => d.is_snapshot() && d.phys().guid == guid,
-        Entry::Bookmark(b) => b.phys().guid == guid,
-    });
-    Ok(all.min_by_key(|entry| distance(near, entry.name())).map(base_of))
-}
-
-/// The distance between a snapshot or bookmark and the dataset of the snapshot `near`: the steps up
-/// to the common ancestor, then the steps down from it, then snapshots before bookmarks.
-fn distance(near: &str, name: &str) -> (usize, usize, bool) {
-    let of = |name: &str| name.split(['@', '#']).next().unwrap_or_default().split('/').map(str::to_owned).collect();
-    let (near, there): (Vec<String>, Vec<String>) = (of(near), of(name));
-    let shared = near.iter().zip(&there).take_while(|(a, b)| a == b).count();
-    (near.len() - shared, there.len() - shared, name.contains('#'))
 }
 
 /// Writes the streams, with the records of `package` around them if there is one.
@@ -567,7 +562,7 @@ fn written(
         Some(bytes) => &mut **bytes,
         None => &mut **out,
     };
-    let meter = Meter { out, err: &mut **err, asked, name: String::new(), bytes: 0, next: Instant::now() };
+    let meter = Meter::new(out, &mut **err, asked);
     let mut streams = streams.peekable();
     let endian = match streams.peek() {
         Some(Ok(first)) => first.endian(),
@@ -597,59 +592,4 @@ fn written(
     }
     writer.flush().map_err(lost)?;
     outcome
-}
-
-/// Counts the bytes written, and prints the progress each second with `-v`.
-struct Meter<'a> {
-    out: &'a mut dyn Write,
-    err: &'a mut dyn Write,
-    asked: &'a Asked,
-    name: String,
-    bytes: u64,
-    next: Instant,
-}
-
-impl Meter<'_> {
-    fn begin(&mut self, name: &str) {
-        (self.name, self.bytes, self.next) = (name.to_owned(), 0, Instant::now() + Duration::from_secs(1));
-        if self.asked.progress && !self.asked.parsable {
-            let _ = writeln!(self.err, "TIME        SENT   SNAPSHOT {name}");
-        }
-    }
-
-    fn tell(&mut self) {
-        self.next += Duration::from_secs(1);
-        let time = jiff::Zoned::now().strftime("%H:%M:%S").to_string();
-        let _ = match self.asked.parsable {
-            true => writeln!(self.err, "{time}\t{}\t{}", self.bytes, self.name),
-            false => writeln!(self.err, "{time}   {:>5}   {}", nice_bytes(self.bytes), self.name),
-        };
-    }
-}
-
-impl Write for Meter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let n = self.out.write(bytes)?;
-        self.bytes += n as u64;
-        if self.asked.progress && Instant::now() >= self.next {
-            self.tell();
-        }
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::distance;
-
-    #[test]
-    fn of_copies_the_nearest_one_is_gone_on_from() {
-        let near = "p/a/b@2";
-        let by_distance = ["p/a/b@1", "p/a/b#1", "p/a/b/c@1", "p/a@1", "p/a/copy@1", "p@1", "p/other/p/a/b@1"];
-        assert!(by_distance.is_sorted_by_key(|name| distance(near, name)));
-    }
 }

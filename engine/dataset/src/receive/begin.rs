@@ -313,6 +313,11 @@ fn started(cx: &Cx<'_>, incoming: &Incoming, wanted: &Wanted, node: &Node) -> Re
             feature::activate(cx, node.head, guid)?;
         }
     }
+    // What the base lacks says nothing about the new state.
+    if cx.field(node.head, FIELD_REDACTED_DATASETS)?.is_some() {
+        cx.unset_field(node.head, FIELD_REDACTED_DATASETS)?;
+        cx.feature_decrement(FIELD_REDACTED_DATASETS)?;
+    }
     if let Some(snapshots) = &incoming.redacted {
         let value = ZapValue { int_bytes: 8, ints: snapshots.clone() };
         feature::activate_with(cx, node.head, FIELD_REDACTED_DATASETS, &value)?;
@@ -403,8 +408,10 @@ fn check_base(cx: &Cx<'_>, incoming: &Incoming, name: &str, base: u64) -> Result
         let what = "incremental send stream requires -L (--large-block), to match previous receive.";
         return Err(Error::invalid(name, what));
     }
-    if cx.field(base, FIELD_REDACTED_DATASETS)?.is_some() {
-        return Err(Error::unsupported(name, "receiving on top of redacted datasets"));
+    if let Some(without) = cx.field(base, FIELD_REDACTED_DATASETS)?
+        && !incoming.fits_on_redacted(&without.ints)
+    {
+        return Err(Error::invalid(name, "invalid backup stream"));
     }
     Ok(())
 }

@@ -16,6 +16,8 @@ pub(super) const FLAG_FREE_RECORDS: u32 = 4;
 pub(super) const FLAG_SPILL_BLOCK: u32 = 8;
 /// The snapshots redacted from a stream, in BEGIN's list.
 const REDACT_SNAPS: &str = "redact_snaps";
+/// The snapshots with respect to which the base of a stream is redacted, in BEGIN's list.
+const REDACT_FROM_SNAPS: &str = "redact_from_snaps";
 
 /// Describes a stream, from its BEGIN.
 #[derive(Debug, Clone)]
@@ -28,6 +30,9 @@ pub(crate) struct Incoming {
     pub endian: Endian,
     /// For a redacted stream: guids of the snapshots whose blocks were left out.
     pub redacted: Option<Vec<u64>>,
+    /// For a stream from a redaction bookmark or a redacted snapshot: guids of the snapshots with
+    /// respect to which that is redacted.
+    pub redacted_base: Option<Vec<u64>>,
     /// For a raw stream: its description of the dataset as a whole.
     pub sealed: Option<Arc<RawStream>>,
 }
@@ -83,7 +88,22 @@ impl Incoming {
             ),
             false => None,
         };
-        Ok(Self { redacted, begin: begin.clone(), kind, list, endian: endian.unwrap_or(Endian::Little), sealed })
+        let redacted_base = words(REDACT_FROM_SNAPS);
+        let endian = endian.unwrap_or(Endian::Little);
+        Ok(Self { redacted, redacted_base, begin: begin.clone(), kind, list, endian, sealed })
+    }
+
+    /// Whether the stream can be received on top of a state that lacks what the snapshots `without`
+    /// have changed: it must bring all of that, or lack it itself. Facts: `redact_check` in
+    /// module/zfs/dmu_recv.c.
+    pub(super) fn fits_on_redacted(&self, without: &[u64]) -> bool {
+        let are_among = |guids: &[u64]| guids.iter().all(|guid| without.contains(guid));
+        match (&self.redacted_base, &self.redacted) {
+            _ if self.begin.from_guid == 0 => true,
+            (Some(base), _) => are_among(base),
+            (None, Some(redacted)) => are_among(redacted),
+            (None, None) => without.contains(&self.begin.to_guid),
+        }
     }
 
     pub(super) fn has_flag(&self, flag: u32) -> bool {

@@ -7,6 +7,7 @@
 //! | `bytes`                                          | bytes read so far                         |
 //! | `largeblockok`, `embedok`, `compressok`, `rawok` | features of the stream, allowed in its    |
 //! |                                                  | rest                                      |
+//! | `redact_book_snaps`                              | what the base is redacted with respect to |
 //!
 //! Facts: `dmu_recv_begin_sync`, `dmu_recv_resume_begin_check`, `save_resume_state` in
 //! module/zfs/dmu_recv.c.
@@ -24,7 +25,7 @@ use ondisk::dsl_dataset as field;
 use ondisk::send_record::Features;
 use ondisk::zap::Value as ZapValue;
 
-const FIELDS: [&str; 10] = [
+const FIELDS: [&str; 11] = [
     field::FIELD_RESUME_FROMGUID,
     field::FIELD_RESUME_TOGUID,
     field::FIELD_RESUME_TONAME,
@@ -35,6 +36,7 @@ const FIELDS: [&str; 10] = [
     field::FIELD_RESUME_EMBEDOK,
     field::FIELD_RESUME_COMPRESSOK,
     field::FIELD_RESUME_RAWOK,
+    field::FIELD_RESUME_REDACT_BOOKMARK_SNAPS,
 ];
 
 /// Records the stream at its start.
@@ -56,6 +58,10 @@ pub(super) fn begin(cx: &Cx<'_>, head: u64, incoming: &Incoming) -> Result<()> {
         if begin.features.contains(feature) {
             cx.set_field(head, name, &ZapValue::one(1))?;
         }
+    }
+    if let Some(guids) = &incoming.redacted_base {
+        let value = ZapValue { int_bytes: 8, ints: guids.clone() };
+        cx.set_field(head, field::FIELD_RESUME_REDACT_BOOKMARK_SNAPS, &value)?;
     }
     Ok(())
 }
@@ -97,6 +103,12 @@ pub(super) fn resume(live: &LiveDatasets, incoming: &Incoming, target: &Target<'
         let at = (number(field::FIELD_RESUME_OBJECT)?, number(field::FIELD_RESUME_OFFSET)?);
         if at != (incoming.list.get_u64("resume_object"), incoming.list.get_u64("resume_offset")) {
             return invalid("the stream does not continue where the receive was interrupted");
+        }
+        if let Some(redacted) = &incoming.redacted {
+            let known = cx.field(node.head, field::FIELD_REDACTED_DATASETS)?.map(|guids| guids.ints);
+            if known.is_none_or(|known| known.len() != redacted.len() || known.iter().any(|k| !redacted.contains(k))) {
+                return invalid("the stream is redacted with respect to other snapshots");
+            }
         }
         if open.get(node.head).is_some() {
             return Err(Refusal::Busy.at(found.as_str()));

@@ -1,12 +1,15 @@
 //! Read-ahead: one thread walks, several read blocks, and the stream writer receives both in order.
 
 use super::outgoing::{OLD_BLOCK_BYTES_MAX, Outgoing};
+use super::redaction::Merge;
 use super::walk::{DataStep, Step, Walk};
-use block::Bookmark;
+use crate::bookmark::Bookmark;
+use block::Bookmark as BlockAt;
 use bytes::Bytes;
 use errors::{Error, Result};
 use host::channel::{Receiver, Sender, bounded};
 use host::sync::{Condvar, Mutex};
+use ondisk::blkptr::MAX_BLOCK_BYTES;
 use ondisk::send_record::Features;
 use ondisk::{BlkPtr, Compression};
 
@@ -101,7 +104,7 @@ struct Item {
 /// A block to read.
 struct Job {
     bp: BlkPtr,
-    at: Bookmark,
+    at: BlockAt,
     form: Form,
     answer: Sender<Result<Bytes>>,
 }
@@ -124,7 +127,7 @@ pub(super) fn run(send: &Outgoing, sink: &mut dyn FnMut(Step, Option<Bytes>) -> 
         }
         let budget = &budget;
         scope.spawn(move || {
-            if let Err(error) = walk(send, budget, &items_in, &jobs_in) {
+            if let Err(error) = walk_ahead(send, budget, &items_in, &jobs_in) {
                 let _ = items_in.send(Err(error));
             }
         });
@@ -147,10 +150,26 @@ fn host_readers() -> usize {
     host::processors().clamp(2, READERS_MAX)
 }
 
-fn walk(send: &Outgoing, budget: &Budget, items: &Sender<Result<Item>>, jobs: &Sender<Job>) -> Result<()> {
+/// Calls `sink` with each step, and with zeros of the length of the contents instead of these.
+pub(super) fn measure(send: &Outgoing, sink: &mut dyn FnMut(Step, Option<Bytes>) -> Result<()>) -> Result<()> {
+    let zeros = Bytes::from(vec![0; MAX_BLOCK_BYTES as usize]);
+    walk(send, &mut |step| {
+        let length = match &step {
+            Step::Data(data) => match form(data, send.begin.features, send.endian)? {
+                Form::Embedded => None,
+                Form::Stored => Some(data.bp.psize_bytes()),
+                Form::Contents => Some(data.bytes),
+            },
+            _ => None,
+        };
+        sink(step, length.map(|length| zeros.slice(..length.min(MAX_BLOCK_BYTES) as usize)))
+    })
+}
+
+fn walk_ahead(send: &Outgoing, budget: &Budget, items: &Sender<Result<Item>>, jobs: &Sender<Job>) -> Result<()> {
     let features = send.begin.features;
     let over = || Error::invalid("", "the send has ended");
-    let mut sink = |step: Step| {
+    walk(send, &mut |step: Step| {
         let mut contents = None;
         if let Step::Data(data) = &step {
             let form = form(data, features, send.endian)?;
@@ -159,24 +178,33 @@ fn walk(send: &Outgoing, budget: &Budget, items: &Sender<Result<Item>>, jobs: &S
                     return Err(over());
                 }
                 let (answer, answers) = bounded(1);
-                let at = Bookmark { objset: send.set.id(), object: data.object, level: 0, blkid: data.block };
+                let at = BlockAt { objset: send.set.id(), object: data.object, level: 0, blkid: data.block };
                 jobs.send(Job { bp: data.bp, at, form, answer }).map_err(|_| over())?;
                 contents = Some((data.bytes, answers));
             }
         }
         items.send(Ok(Item { step, contents })).map_err(|_| over())
-    };
+    })
+}
+
+/// Calls `sink` with what the stream has, in its order.
+fn walk(send: &Outgoing, sink: &mut dyn FnMut(Step) -> Result<()>) -> Result<()> {
+    let from = send.lists_from()?;
+    let list = |mark: &Option<Bookmark>| mark.as_ref().map(|mark| mark.redacted_blocks(from)).transpose();
+    let mut merge = Merge::new(&send.set, send.from_txg, list(&send.redact)?, list(&send.base)?, sink)?;
     Walk {
         set: &send.set,
         root: &send.to.phys().bp,
         from_txg: send.from_txg,
-        is_raw: features.contains(Features::RAW),
+        is_raw: send.begin.features.contains(Features::RAW),
         is_encrypted: send.to.crypto_object()?.is_some(),
         endian: send.endian,
         resume: send.resume,
-        sink: &mut sink,
+        holes_past_end: false,
+        sink: &mut |step| merge.step(step),
     }
-    .run()
+    .run()?;
+    merge.finish()
 }
 
 fn read(send: &Outgoing, job: &Job) -> Result<Bytes> {

@@ -8,6 +8,7 @@
 
 use super::{Base, Options, Resume};
 use crate::View;
+use crate::bookmark::Bookmark;
 use crate::dataset::Dataset;
 use crate::keys::KeyStore;
 use crate::property::{self, Value as PropertyContents};
@@ -15,7 +16,7 @@ use crate::tree::Entry;
 use block::crypt::attribute as key_attribute;
 use errors::{Error, Result};
 use object::ObjectSet;
-use ondisk::dsl_dataset::FIELD_IVSET_GUID;
+use ondisk::dsl_dataset::{FIELD_IVSET_GUID, FIELD_REDACTED_DATASETS};
 use ondisk::nvlist::{Nvlist, Value};
 use ondisk::send_record::{Begin, Features};
 use ondisk::{DslDataset, Endian, ObjsetKind};
@@ -100,9 +101,25 @@ pub(super) fn list(
     from: Option<&Base>,
     set: &ObjectSet,
     features: Features,
-    resume: Option<Resume>,
+    (resume, redact): (Option<Resume>, Option<&Bookmark>),
 ) -> Result<Vec<u8>> {
     let mut list = Nvlist::new();
+    // With respect to which snapshots the stream is redacted, or the dataset itself.
+    let redacted = match redact {
+        Some(mark) => snaps_of(mark)?,
+        None => redacted_by(to)?,
+    };
+    if let Some(guids) = redacted {
+        list.put("redact_snaps", guids);
+    }
+    let base = match from {
+        Some(Base::Bookmark(mark)) => snaps_of(mark)?,
+        Some(Base::Snapshot(base)) => redacted_by(base)?,
+        None => None,
+    };
+    if let Some(guids) = base {
+        list.put("redact_from_snaps", guids);
+    }
     if let Some(resume) = resume {
         list.put("resume_object", resume.object);
         list.put("resume_offset", resume.offset);
@@ -118,6 +135,16 @@ pub(super) fn list(
     // Payloads are multiples of 8; the list is self-terminating.
     packed.resize(packed.len().next_multiple_of(8), 0);
     Ok(packed)
+}
+
+/// The snapshots that a redaction bookmark was made with; `None` for other bookmarks.
+fn snaps_of(mark: &Bookmark) -> Result<Option<Vec<u64>>> {
+    Ok(mark.redaction_list()?.map(|list| list.snaps))
+}
+
+/// The snapshots with respect to which a dataset is redacted.
+fn redacted_by(dataset: &Dataset) -> Result<Option<Vec<u64>>> {
+    Ok(dataset.field(FIELD_REDACTED_DATASETS)?.map(|guids| guids.ints))
 }
 
 fn key_data(to: &Dataset, set: &ObjectSet, from_ivset: u64) -> Result<Nvlist> {

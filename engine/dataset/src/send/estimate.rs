@@ -2,16 +2,17 @@
 //! `dmu_send_estimate_fast` in module/zfs/dmu_send.c.
 
 use super::{Base, Options};
+use crate::bookmark::Bookmark;
 use crate::dataset::Dataset;
 use crate::property;
 use errors::Result;
 use ondisk::send_record::RECORD_BYTES;
-use ondisk::{ObjsetKind, blkptr};
+use ondisk::{DslBookmark, ObjsetKind, blkptr};
 
 /// Estimates the size in bytes of a stream of `to` since `from`.
 ///
 /// Returns [`errors::Error::Invalid`] for a bookmark from before bookmarks recorded what was freed
-/// since.
+/// since; see [`needs_measuring`].
 pub fn estimate(to: &Dataset, from: Option<&Base>, options: Options) -> Result<u64> {
     let (uncompressed, compressed) = match from {
         None => (to.phys().uncompressed_bytes, to.phys().compressed_bytes),
@@ -34,4 +35,11 @@ pub fn estimate(to: &Dataset, from: Option<&Base>, options: Options) -> Result<u
     let (record, pointer) = (RECORD_BYTES as u64, blkptr::SIZE_BYTES as u64);
     let pointers = records.saturating_mul(pointer);
     Ok(size.saturating_sub(pointers).saturating_add(records.saturating_add(2).saturating_mul(record)))
+}
+
+/// Whether the counters do not suffice for an estimate: [`super::Outgoing::measure`] has to walk.
+pub fn needs_measuring(from: Option<&Base>, redact: Option<&Bookmark>) -> bool {
+    redact.is_some()
+        || matches!(from, Some(Base::Bookmark(mark)) if mark.phys().redaction_obj != 0
+            || mark.phys().flags & DslBookmark::FLAG_HAS_FBN == 0)
 }

@@ -1,8 +1,8 @@
 //! Sending: writes a snapshot, or the changes since an earlier one, as a stream.
 //!
 //! ```text
-//!   walk (a thread) ── steps in stream order, bounded bytes ahead ──> records ──> stream::Writer
-//!        └ blocks to read ──> readers (threads) ── contents ─────────────┘
+//!   walk (a thread) ─> redaction ── steps in stream order, bounded bytes ahead ──> records ─> stream::Writer
+//!                        └ blocks to read ──> readers (threads) ── contents ─────────┘
 //! ```
 //!
 //! Below: `object`, `stream`. Above: `weir zfs send`. Format: docs/format/stream.md. ZFS name:
@@ -19,12 +19,14 @@ mod estimate;
 mod outgoing;
 mod package;
 mod records;
-mod walk;
+mod redaction;
+pub(crate) mod walk;
 
-pub use estimate::estimate;
+pub use estimate::{estimate, needs_measuring};
 pub use outgoing::{Base, Options, Outgoing, Resume};
 pub use package::{Package, PackageOptions, Planned};
 
+use crate::bookmark::Bookmark;
 use crate::dataset::Dataset;
 use crate::keys::KeyStore;
 use crate::stream::Writer;
@@ -42,39 +44,49 @@ impl Outgoing {
         options: Options,
         resume: Option<Resume>,
     ) -> Result<Self> {
+        Self::redacted(to, from, keys, options, resume, None)
+    }
+
+    /// Prepares a send that leaves out what redaction bookmark `redact` lists.
+    pub fn redacted(
+        to: &Dataset,
+        from: Option<&Base>,
+        keys: &KeyStore,
+        options: Options,
+        resume: Option<Resume>,
+        redact: Option<&Bookmark>,
+    ) -> Result<Self> {
+        let base = match from {
+            Some(Base::Bookmark(mark)) if mark.phys().redaction_obj != 0 => Some(mark),
+            _ => None,
+        };
         if let Some(from) = from {
             let earlier = matches!(from, Base::Bookmark(_)) || from.dataset().is_snapshot();
-            if !earlier || !to.is_after(from.dataset(), from.txg())? {
+            // A redaction bookmark of the same snapshot: what it lacks can be sent later.
+            let is_same = base.is_some() && from.guid() == to.phys().guid;
+            if !earlier || !(is_same || to.is_after(from.dataset(), from.txg())?) {
                 return Err(Error::invalid(
                     to.name(),
                     format!("{} is not an earlier snapshot from the same fs", from.name()),
                 ));
             }
-            if let Base::Bookmark(mark) = from
-                && mark.phys().redaction_obj != 0
-            {
-                return Err(Error::unsupported(mark.name(), "sending from a redaction bookmark"));
-            }
         }
         if to.phys().has(DslDataset::FLAG_INCONSISTENT) {
             return Err(Error::unsupported(to.name(), "sending a partially received state"));
         }
-        for dataset in [Some(to), from.map(Base::dataset)].into_iter().flatten() {
-            if dataset.field(ondisk::dsl_dataset::FIELD_REDACTED_DATASETS)?.is_some() {
-                return Err(Error::unsupported(dataset.name(), "sending of redacted datasets"));
-            }
-        }
-        let features = begin::features(to, keys, options, resume.is_some())?;
+        let mut features = begin::features(to, keys, options, resume.is_some())?;
+        features.set(Features::REDACTED, redact.is_some());
         let set = match features.contains(Features::RAW) {
             true => to.objset_without_keys()?,
             false => to.objset(keys)?,
         };
         let endian = set.phys().endian;
         let begin = begin::begin(to, from, &set, features)?;
-        let list = begin::list(to, from, &set, features, resume)?;
+        let list = begin::list(to, from, &set, features, (resume, redact))?;
         let from_txg = from.map_or(0, Base::txg);
         let from = from.map(|from| from.name().to_owned());
-        Ok(Self { to: to.clone(), from, set, from_txg, begin, list, resume, endian })
+        let (redact, base) = (redact.cloned(), base.cloned());
+        Ok(Self { to: to.clone(), from, set, from_txg, begin, list, resume, redact, base, endian })
     }
 
     /// Writes the stream, from BEGIN to END.
@@ -84,5 +96,16 @@ impl Outgoing {
         ahead::run(self, &mut |step, data| records.step(step, data)).at(self.to.name())?;
         records.finish()?;
         out.end(self.begin.to_guid)
+    }
+
+    /// Size of the stream in bytes, exactly: reads pointers and dnodes, and no contents.
+    pub fn measure(&self) -> Result<u64> {
+        let mut out = Writer::measuring(self.endian);
+        out.record(ondisk::send_record::Body::Begin(self.begin.clone()), &self.list)?;
+        let mut records = records::Records::new(self, &mut out);
+        ahead::measure(self, &mut |step, data| records.step(step, data)).at(self.to.name())?;
+        records.finish()?;
+        out.end(self.begin.to_guid)?;
+        Ok(out.bytes())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::bookmark::Bookmark;
 use crate::dataset::Dataset;
-use errors::Result;
+use errors::{Error, Result};
 use object::ObjectSet;
 use ondisk::Endian;
 use ondisk::dsl_dataset::FIELD_IVSET_GUID;
@@ -88,6 +88,10 @@ pub struct Outgoing {
     pub(super) begin: Begin,
     pub(super) list: Vec<u8>,
     pub(super) resume: Option<Resume>,
+    /// What the stream leaves out.
+    pub(super) redact: Option<Bookmark>,
+    /// The base, if it is a redaction bookmark: what the receiver lacks.
+    pub(super) base: Option<Bookmark>,
     pub(super) endian: Endian,
 }
 
@@ -104,6 +108,17 @@ impl Outgoing {
 
     pub fn begin(&self) -> &Begin {
         &self.begin
+    }
+
+    /// The first blocks of the redaction lists that the stream has to consider.
+    pub(super) fn lists_from(&self) -> Result<(u64, u64)> {
+        let Some(resume) = self.resume else { return Ok((0, 0)) };
+        match self.set.object(resume.object) {
+            Ok(object) => Ok((resume.object, resume.offset / object.block_bytes().max(1))),
+            // The stream was interrupted before its first object.
+            Err(Error::NotFound { .. }) => Ok((resume.object, 0)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Byte order of the stream: that of the dataset being sent.

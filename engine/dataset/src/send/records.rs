@@ -29,6 +29,7 @@ enum Pending {
     Nothing,
     Free { object: u64, offset: u64, length: u64 },
     FreeObjects { first: u64, count: u64 },
+    Redact { object: u64, offset: u64, length: u64 },
 }
 
 pub(super) struct Records<'a, W> {
@@ -63,6 +64,10 @@ impl<'a, W: Write> Records<'a, W> {
                 let end = end.saturating_mul(block_bytes);
                 self.free(object, offset, end.wrapping_sub(offset))
             }
+            Step::Redact { object, start, end, block_bytes } => {
+                let Some(offset) = start.checked_mul(block_bytes) else { return Ok(()) };
+                self.redact(object, offset, end.saturating_mul(block_bytes).wrapping_sub(offset))
+            }
         }
     }
 
@@ -73,6 +78,7 @@ impl<'a, W: Write> Records<'a, W> {
             Pending::Nothing => return Ok(()),
             Pending::Free { object, offset, length } => Body::Free { object, offset, length, to_guid },
             Pending::FreeObjects { first, count } => Body::FreeObjects { first, count, to_guid },
+            Pending::Redact { object, offset, length } => Body::Redact { object, offset, length, to_guid },
         };
         self.out.record(body, &[])
     }
@@ -109,6 +115,21 @@ impl<'a, W: Write> Records<'a, W> {
         self.pending = Pending::Free { object, offset, length: recorded };
         // A hole that reaches to the end cannot be merged with a later one.
         if length == TO_THE_END { self.finish() } else { Ok(()) }
+    }
+
+    fn redact(&mut self, object: u64, offset: u64, length: u64) -> Result<()> {
+        match &mut self.pending {
+            Pending::Redact { object: at, offset: from, length: so_far }
+                if *at == object && from.checked_add(*so_far) == Some(offset) =>
+            {
+                *so_far = so_far.saturating_add(length);
+            }
+            _ => {
+                self.finish()?;
+                self.pending = Pending::Redact { object, offset, length };
+            }
+        }
+        Ok(())
     }
 
     fn free_objects(&mut self, first: u64, count: u64) -> Result<()> {

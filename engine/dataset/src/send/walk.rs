@@ -16,12 +16,12 @@ use ondisk::dnode::{CORE_BYTES, SLOT_BYTES, SLOTS_PER_BLOCK};
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
 
 /// Block number of the spill block (`DMU_SPILL_BLKID`).
-pub(super) const SPILL: u64 = u64::MAX - 1;
+pub(crate) const SPILL: u64 = u64::MAX - 1;
 /// Indirect blocks and blocks of dnodes to prefetch. OpenZFS: 32.
 const METADATA_AHEAD: u64 = 32;
 
 /// A step of the walk.
-pub(super) enum Step {
+pub(crate) enum Step {
     /// A block of dnodes.
     Range { first: u64, bp: BlkPtr },
     /// An object; `None`: its number is free.
@@ -30,10 +30,12 @@ pub(super) enum Step {
     Data(DataStep),
     /// Missing blocks `start` to `end`; for object 0, blocks of dnodes.
     Hole { object: u64, start: u64, end: u64, block_bytes: u64 },
+    /// Blocks `start` to `end` that are left out of a redacted stream.
+    Redact { object: u64, start: u64, end: u64, block_bytes: u64 },
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct DataStep {
+pub(crate) struct DataStep {
     pub object: u64,
     pub object_type: ObjectType,
     /// The block number, or [`SPILL`].
@@ -43,7 +45,7 @@ pub(super) struct DataStep {
 }
 
 /// The parts of a dnode that a stream contains.
-pub(super) struct SentDnode {
+pub(crate) struct SentDnode {
     pub dnode: Dnode,
     /// The record's payload; `dn_bonuslen`, `dn_flags` and the like are in `dnode`.
     pub bonus: Vec<u8>,
@@ -77,7 +79,7 @@ impl Shape {
     }
 }
 
-pub(super) struct Walk<'a> {
+pub(crate) struct Walk<'a> {
     pub set: &'a ObjectSet,
     pub root: &'a BlkPtr,
     pub from_txg: u64,
@@ -85,11 +87,13 @@ pub(super) struct Walk<'a> {
     pub is_encrypted: bool,
     pub endian: Endian,
     pub resume: Option<Resume>,
+    /// Visits holes past the end of an object too: truncation makes them.
+    pub holes_past_end: bool,
     pub sink: &'a mut dyn FnMut(Step) -> Result<()>,
 }
 
 impl Walk<'_> {
-    pub(super) fn run(&mut self) -> Result<()> {
+    pub(crate) fn run(&mut self) -> Result<()> {
         if self.root.logical_birth().0 <= self.from_txg {
             return Ok(());
         }
@@ -133,10 +137,10 @@ impl Walk<'_> {
             return Ok(());
         }
         if bp.is_redacted() {
-            return Err(Error::Redacted { place: String::new() });
+            return self.absent(shape, level, block, true);
         }
         if bp.is_hole() {
-            return self.hole(shape, level, block);
+            return self.absent(shape, level, block, false);
         }
         let at = self.bookmark(shape, level, block);
         if self.is_encrypted && !bp.uses_crypt() {
@@ -172,15 +176,21 @@ impl Walk<'_> {
         Error::unsupported(format!("block {at}"), "sending a dataset with metadata of both byte orders")
     }
 
-    fn hole(&mut self, shape: &Shape, level: u8, block: u64) -> Result<()> {
+    /// A hole, or a redacted part.
+    fn absent(&mut self, shape: &Shape, level: u8, block: u64, is_redacted: bool) -> Result<()> {
         // Past the largest block number there can only be holes.
         let Some(span) = shape.span(level) else { return Ok(()) };
         let Some(start) = span.checked_mul(block).filter(|_| block != SPILL) else { return Ok(()) };
-        if shape.id != 0 && !shape.object_type.is_metadata() && start > shape.max_block {
+        let is_past_end = shape.id != 0 && !shape.object_type.is_metadata() && start > shape.max_block;
+        if is_past_end && !self.holes_past_end {
             return Ok(());
         }
         let end = start.checked_add(span).unwrap_or(0);
-        (self.sink)(Step::Hole { object: shape.id, start, end, block_bytes: shape.block_bytes })
+        let (object, block_bytes) = (shape.id, shape.block_bytes);
+        (self.sink)(match is_redacted {
+            true => Step::Redact { object, start, end, block_bytes },
+            false => Step::Hole { object, start, end, block_bytes },
+        })
     }
 
     fn indirect(&mut self, shape: &Shape, bp: &BlkPtr, level: u8, block: u64) -> Result<()> {

@@ -4,7 +4,7 @@ use super::Watch;
 use errors::{Error, Result};
 use ondisk::Endian;
 use ondisk::send_record::{Body, CHECKSUM_OFFSET, RECORD_BYTES, Record};
-use std::io::Write;
+use std::io::{self, Write};
 use transform::checksum::Order;
 use transform::checksum::fletcher4::Fletcher4;
 
@@ -14,13 +14,22 @@ pub struct Writer<W> {
     endian: Endian,
     sum: Fletcher4,
     bytes: u64,
+    /// Whether records get checksums; not if their bytes are only counted.
+    has_sums: bool,
     watch: Option<Box<dyn Watch>>,
+}
+
+impl Writer<io::Sink> {
+    /// Counts the bytes of records, and writes nothing.
+    pub fn measuring(endian: Endian) -> Self {
+        Self { has_sums: false, ..Self::new(io::sink(), endian) }
+    }
 }
 
 impl<W: Write> Writer<W> {
     /// Writes to `out`, with numbers in the byte order `endian`.
     pub fn new(out: W, endian: Endian) -> Self {
-        Self { out, endian, sum: new_sum(endian), bytes: 0, watch: None }
+        Self { out, endian, sum: new_sum(endian), bytes: 0, has_sums: true, watch: None }
     }
 
     /// Adds a watcher that is notified of each record.
@@ -59,7 +68,9 @@ impl<W: Write> Writer<W> {
         }
         self.sum.update(&bytes[CHECKSUM_OFFSET..]);
         self.put(&bytes)?;
-        self.sum.update(payload);
+        if self.has_sums {
+            self.sum.update(payload);
+        }
         self.put(payload)?;
         self.report_progress(&record.body, payload.len())
     }

@@ -8,27 +8,25 @@
 
 use super::cx::{Cx, Failures};
 use super::tree::{self, Node};
-use super::{deadlist, feature};
+use super::{deadlist, feature, redaction_list};
 use crate::deadlist::add;
 use crate::live::LiveDatasets;
 use crate::name::{DatasetName, Tail};
 use errors::{Error, Place, Refusal, Result};
 use object::Zap;
-use ondisk::dsl_dataset::{FIELD_BOOKMARKS, FIELD_IVSET_GUID};
+use ondisk::dsl_dataset::{FIELD_BOOKMARKS, FIELD_IVSET_GUID, FIELD_REDACTED_DATASETS};
 use ondisk::zap::NormFlags;
 use ondisk::zap::Value as ZapValue;
-use ondisk::{DslBookmark, DslDataset, ObjectType, SpaceTriple};
+use ondisk::{DslBookmark, DslDataset, ObjectType, RedactionList, SpaceTriple};
 use pool::SpaceCheck;
 use std::collections::BTreeSet;
 
 const BOOKMARKS: &str = "com.delphix:bookmarks";
 const WRITTEN: &str = "com.delphix:bookmark_written";
-const REDACTION: &str = "com.delphix:redaction_bookmarks";
-const REDACTION_SPILL: &str = "com.delphix:redaction_list_spill";
 
 pub(crate) struct Mark {
     name: Vec<u8>,
-    phys: DslBookmark,
+    pub(super) phys: DslBookmark,
     /// Number of integers in its entry.
     words: usize,
 }
@@ -157,7 +155,7 @@ pub fn bookmark(live: &LiveDatasets, pairs: &[(String, String)]) -> std::result:
         if !failures.is_empty() {
             return Ok(Err(failures));
         }
-        sync.all_or_nothing(|| found.iter().try_for_each(|new| new.make(&cx))).map(Ok)
+        sync.all_or_nothing(|| found.iter().try_for_each(|new| new.make(&cx).map(drop))).map(Ok)
     });
     task.map_err(|e| vec![(String::new(), e)])?
 }
@@ -167,15 +165,24 @@ pub(super) struct New {
     node: Node,
     short: String,
     phys: DslBookmark,
-    /// The source, as recorded in the history.
-    of: String,
+    /// The snapshot; `None`: it is a copy of another bookmark.
+    target: Option<u64>,
+    /// The redaction list to create with it.
+    pub(super) redaction: Option<RedactionList>,
 }
 
 impl New {
-    pub(super) fn make(&self, cx: &Cx<'_>) -> Result<()> {
-        insert(cx, self.node.head, &self.short, self.phys)?;
-        let text = format!("name={} creation_txg={} {}", self.short, self.phys.creation_txg.0, self.of);
-        cx.history("bookmark", &self.node.name, self.node.head, &text)
+    /// Creates the bookmark. Returns the object of its redaction list; 0: it has none.
+    pub(super) fn make(&self, cx: &Cx<'_>) -> Result<u64> {
+        let redaction_obj = self.redaction.as_ref().map_or(Ok(0), |header| redaction_list::create(cx, header))?;
+        insert(cx, self.node.head, &self.short, DslBookmark { redaction_obj, ..self.phys })?;
+        let of = match self.target {
+            Some(id) => format!("target_snap={id} redact_obj={redaction_obj}"),
+            None => format!("source_guid={}", self.phys.guid),
+        };
+        let text = format!("name={} creation_txg={} {of}", self.short, self.phys.creation_txg.0);
+        cx.history("bookmark", &self.node.name, self.node.head, &text)?;
+        Ok(redaction_obj)
     }
 }
 
@@ -193,13 +200,18 @@ pub(super) fn check(cx: &Cx<'_>, source: &str, name: &str) -> Result<New> {
         return Err(Refusal::Exists.at(name));
     }
     let from = DatasetName::parse(source)?;
-    let (phys, of) = match from.tail {
+    let (phys, target, redaction) = match from.tail {
         Tail::Snapshot(_) => {
             let snapshot = tree::find(cx, source)?;
             let id = snapshot.snapshot.unwrap_or_default();
             let phys = cx.dataset(id)?.phys;
             check_before(cx, name, node.dir, (snapshot.dir, phys.creation_txg.0))?;
-            (of_snapshot(cx, id, &phys)?, format!("target_snap={id} redact_obj=0"))
+            // A bookmark of a redacted snapshot says what it is redacted with respect to.
+            let redacted = cx.field(id, FIELD_REDACTED_DATASETS)?.map(|guids| RedactionList::empty(guids.ints));
+            if redacted.is_some() {
+                redaction_list::check(cx, name)?;
+            }
+            (of_snapshot(cx, id, &phys)?, Some(id), redacted)
         }
         Tail::Bookmark(from_short) => {
             let from_node = tree::find(cx, from.dir)?;
@@ -208,11 +220,11 @@ pub(super) fn check(cx: &Cx<'_>, source: &str, name: &str) -> Result<New> {
             let mark = find(cx, from_node.head, &from_head, from_short)?.ok_or_else(missing)?;
             check_before(cx, name, node.dir, (from_node.dir, mark.phys.creation_txg.0))?;
             // The list of redacted blocks belongs to one bookmark only.
-            (DslBookmark { redaction_obj: 0, ..mark.phys }, format!("source_guid={}", mark.phys.guid))
+            (DslBookmark { redaction_obj: 0, ..mark.phys }, None, None)
         }
         Tail::Head => return Err(Error::invalid(source, "a bookmark is created from a snapshot or bookmark")),
     };
-    Ok(New { node, short: short.to_owned(), phys, of })
+    Ok(New { node, short: short.to_owned(), phys, target, redaction })
 }
 
 /// Rejects a bookmark of a state that is not earlier than the head of `dir`.
@@ -268,7 +280,7 @@ fn prepare(cx: &Cx<'_>, head: u64) -> Result<()> {
 
 fn insert(cx: &Cx<'_>, head: u64, short: &str, phys: DslBookmark) -> Result<()> {
     prepare(cx, head)?;
-    let needs_v2 = phys.ivset_guid != 0 || phys.flags & DslBookmark::FLAG_HAS_FBN != 0;
+    let needs_v2 = phys.ivset_guid != 0 || phys.redaction_obj != 0 || phys.flags & DslBookmark::FLAG_HAS_FBN != 0;
     let is_v2 = needs_v2 && cx.is_enabled(feature::BOOKMARK_V2);
     if is_v2 {
         cx.feature_increment(feature::BOOKMARK_V2)?;
@@ -280,7 +292,7 @@ fn insert(cx: &Cx<'_>, head: u64, short: &str, phys: DslBookmark) -> Result<()> 
     put(cx, head, &Mark { name: short.as_bytes().to_vec(), phys, words })
 }
 
-fn find(cx: &Cx<'_>, head: u64, phys: &DslDataset, short: &str) -> Result<Option<Mark>> {
+pub(super) fn find(cx: &Cx<'_>, head: u64, phys: &DslDataset, short: &str) -> Result<Option<Mark>> {
     let Some(zap) = zap_of(cx, head)? else { return Ok(None) };
     let Some((value, name)) = tree::lookup(&zap, phys, short)? else { return Ok(None) };
     let phys = DslBookmark::from_words(&value.ints).at(short)?;
@@ -288,7 +300,7 @@ fn find(cx: &Cx<'_>, head: u64, phys: &DslDataset, short: &str) -> Result<Option
 }
 
 pub fn destroy_bookmark(live: &LiveDatasets, name: &str) -> Result<()> {
-    let name = name.to_owned();
+    let (name, (_, open)) = (name.to_owned(), live.parts());
     live.writer().task(move |sync| {
         let cx = Cx::new(sync);
         sync.check_space(&name, 1, SpaceCheck::Reserved)?;
@@ -298,6 +310,9 @@ pub fn destroy_bookmark(live: &LiveDatasets, name: &str) -> Result<()> {
         let node = tree::find(&cx, parsed.dir)?;
         let head = cx.dataset(node.head)?.phys;
         let mark = find(&cx, node.head, &head, short)?.ok_or_else(missing)?;
+        if open.is_redacting(mark.phys.redaction_obj) {
+            return Err(Refusal::Busy.at(&*name));
+        }
         sync.all_or_nothing(|| destroy_in(&cx, &node, &head, &mark))
     })
 }
@@ -342,11 +357,7 @@ fn release(cx: &Cx<'_>, mark: &Mark) -> Result<()> {
         cx.feature_decrement(feature::BOOKMARK_V2)?;
     }
     if mark.phys.redaction_obj != 0 {
-        if cx.object(mark.phys.redaction_obj)?.dnode().spill.is_some() {
-            cx.feature_decrement(REDACTION_SPILL)?;
-        }
-        cx.free_object(mark.phys.redaction_obj)?;
-        cx.feature_decrement(REDACTION)?;
+        redaction_list::free(cx, mark.phys.redaction_obj)?;
     }
     if mark.counts() {
         cx.feature_decrement(WRITTEN)?;

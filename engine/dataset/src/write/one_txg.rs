@@ -255,7 +255,7 @@ impl OneTxg<'_> {
         self.check_pool(name)?;
         self.check_space(name, 1, SpaceCheck::Normal)?;
         let new = bookmark::check(&self.cx, source, name)?;
-        if dry_run { Ok(()) } else { self.change(1, || new.make(&self.cx)) }
+        if dry_run { Ok(()) } else { self.change(1, || new.make(&self.cx).map(drop)) }
     }
 
     /// Sets a user property.

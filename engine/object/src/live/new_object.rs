@@ -58,6 +58,8 @@ impl NewObject {
         match self.bonus_type {
             // System attributes may use all of the remaining space.
             ObjectType::SA => 1,
+            // The header of a redaction list that will be its spill block.
+            ObjectType::OTN_UINT64_METADATA if self.bonus.is_empty() => 1,
             _ => (1 + room.saturating_sub(self.bonus.len()) / blkptr::SIZE_BYTES).min(POINTERS_MAX),
         }
     }

@@ -10,6 +10,7 @@ pub mod inherit;
 pub mod keys;
 pub mod program;
 pub mod promote;
+pub mod redact;
 pub mod rename;
 pub mod rollback;
 pub mod set;

@@ -12,6 +12,7 @@ use dataset::write::{self, ReceivedProperties};
 use dataset::{Dataset, Datasets, ListOptions};
 use errors::{Error, Refusal};
 use ondisk::ObjsetKind;
+use ondisk::dsl_dataset::FIELD_REDACTED_DATASETS;
 use ondisk::send_record::{Begin, Body, Features};
 use std::io::Read;
 use std::sync::Arc;
@@ -66,6 +67,7 @@ impl Receiver<'_> {
         }
         self.find_place(&tree, begin, makes, &to_name, &mut to);
         let is_there = tree.dataset(&to.dataset).is_ok();
+        let was_redacted = is_redacted(&tree, &to.dataset);
         if asked.is_prefix && !asked.is_tail && !asked.is_dry && !is_there {
             self.make_parents(&to)?;
         }
@@ -148,6 +150,9 @@ impl Receiver<'_> {
         // the key of a raw stream is not loaded yet.
         if !is_there && !is_volume && !begin.features.intersects(Features::REDACTED | Features::RAW) {
             self.made.push(to.dataset.clone());
+        }
+        if is_there && !was_redacted && begin.features.contains(Features::REDACTED) {
+            self.unmounted.borrow_mut().retain(|name| *name != to.dataset);
         }
         if asked.verbose {
             let seconds = started.elapsed().as_secs().max(1);
@@ -311,6 +316,12 @@ impl Receiver<'_> {
         };
         Failure::failed(format!("{cannot}: {text}"))
     }
+}
+
+/// Whether a dataset lacks blocks, because it was received from a redacted stream.
+fn is_redacted(tree: &Arc<Datasets>, name: &str) -> bool {
+    let field = tree.dataset(name).and_then(|head| head.field(FIELD_REDACTED_DATASETS));
+    field.is_ok_and(|field| field.is_some())
 }
 
 /// The snapshot with that guid whose name is nearest to `name`: copies may exist in several places.

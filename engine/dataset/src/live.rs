@@ -466,6 +466,16 @@ impl LiveDatasets {
 }
 
 impl Open {
+    /// Begins to make the redaction list in object `list`; `None` if another redaction does.
+    pub(crate) fn redacting(&self, list: u64) -> Option<Redacting> {
+        self.redacting.begin(list)
+    }
+
+    /// Whether that list is being made.
+    pub(crate) fn is_redacting(&self, list: u64) -> bool {
+        self.redacting.contains(list)
+    }
+
     /// Marks head `id` as destroyed in this txg unless it is open; its blocks are freed from
     /// the next txg on.
     pub(crate) fn release_head(&self, id: u64) -> bool {

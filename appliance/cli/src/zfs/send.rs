@@ -6,18 +6,18 @@
 
 mod find;
 mod meter;
+mod options;
+mod source;
 mod stream;
 
 use super::datasets::Pools;
 use super::flow;
 use crate::commands::stream::print;
 use crate::context::{Context, Failure, Outcome};
-use crate::forward::Hold;
 use crate::getopt::{ArgKind, Parsed, flag, value};
 use crate::number::{nice_bytes, nice_number};
 use crate::verb::{Call, Verb, for_delegates};
-use crate::zpool::pools::owned;
-use admin::verbs::{Found, ReadPool};
+use admin::verbs::ReadPool;
 use daemon::Direction;
 use daemon::flows::Begun;
 use dataset::Entry;
@@ -27,7 +27,8 @@ use errors::Error;
 use find::{base_by_guid, base_of, bookmark_by_snaps, by_guid, redaction_bookmark, words};
 use meter::Meter;
 use ondisk::{Endian, Nvlist};
-use pool::space::alloc::Kept;
+use options::Asked;
+use source::Source;
 use std::io::Write;
 use stream::Stream;
 
@@ -83,88 +84,6 @@ pub static VERB: Verb = for_delegates("send", "Write a send stream to standard o
         ("zfs send -w tank/home@monday | ssh host zfs receive backup/home", "Copy a snapshot to another machine."),
         ("zfs send -R -I @sunday tank/home@monday > file", "Write all snapshots since another one to a file."),
     ]);
-
-/// The options of one call.
-struct Asked {
-    options: send::Options,
-    is_dry: bool,
-    verbose: usize,
-    progress: bool,
-    parsable: bool,
-}
-
-impl Asked {
-    fn new(parsed: &Parsed) -> Self {
-        let raw = parsed.has('w');
-        let progress = parsed.has('v');
-        let verbose = parsed.given.iter().filter(|(letter, _)| *letter == 'v').count();
-        Self {
-            options: send::Options {
-                large_blocks: raw || parsed.has('L'),
-                embedded: raw || parsed.has('e'),
-                compressed: raw || parsed.has('c'),
-                raw,
-            },
-            is_dry: parsed.has('n'),
-            verbose: verbose.max(usize::from(parsed.has('P') || parsed.has('V'))),
-            progress,
-            parsable: parsed.has('P'),
-        }
-    }
-
-    /// Prints information for the user: to standard output in a dry run, which exists to show it,
-    /// and to standard error otherwise.
-    fn tell(&self, cx: &mut Context<'_>, line: &str) {
-        if self.is_dry { cx.print(&format!("{line}\n")) } else { cx.complain(line) }
-    }
-
-    fn tell_stream(&self, cx: &mut Context<'_>, to: &str, from: Option<&str>, bytes: u64) {
-        let line = match (self.parsable, from) {
-            (true, Some(from)) => format!("incremental\t{from}\t{to}\t{bytes}"),
-            (true, None) => format!("full\t{to}\t{bytes}"),
-            (false, from) => {
-                let size = if bytes == 0 { String::new() } else { format!(" estimated size is {}", nice_bytes(bytes)) };
-                match from {
-                    Some(from) if from.contains(['@', '#']) => format!("send from {from} to {to}{size}"),
-                    Some(from) => format!("send from @{from} to {to}{size}"),
-                    None => format!("full send of {to}{size}"),
-                }
-            }
-        };
-        self.tell(cx, &line);
-    }
-}
-
-/// The pools being read. Their owners keep the blocks from being freed.
-struct Source {
-    pools: Pools,
-    /// Holds on pools that another process owns.
-    holds: Vec<Hold>,
-    /// Holds on pools that this process owns.
-    kept: Vec<Kept>,
-}
-
-impl Source {
-    fn entry(&mut self, cx: &mut Context<'_>, name: &str) -> Result<Option<Found>, Failure> {
-        let pool = name.split(['/', '@', '#']).next().unwrap_or(name);
-        let record = cx.state.pool(pool).map_err(|e| Failure::failed(format!("{e:#}")))?;
-        if let Some(record) = record
-            && self.holds.is_empty()
-            && self.kept.is_empty()
-        {
-            let failed = |e: anyhow::Error| Failure::failed(format!("{e:#}"));
-            match owned(cx, &record).map_err(failed)? {
-                Some(pool) => self.kept.extend(crate::hold::keep(&pool).map_err(failed)?),
-                None => self.holds.extend(crate::forward::hold(&cx.state, &record).map_err(failed)?),
-            }
-        }
-        self.pools.entry(cx, name)
-    }
-
-    fn is_whole(&self) -> bool {
-        self.holds.iter().all(Hold::is_whole) && self.kept.iter().all(Kept::holds)
-    }
-}
 
 /// `zfs send`.
 pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {

@@ -51,9 +51,9 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 /// Batches larger than this are not logged: syncing the txg writes them once instead of twice.
 /// Guessed.
 const BATCH_BYTES_MAX: u64 = 32 << 20;
-/// Batches written at the same time where writes wait for devices: a commit then waits for a quarter
-/// of a write on average before its own begins. Where they do not, one at a time, and commits that
-/// arrive meanwhile share the next block.
+/// Batches written at the same time where writes wait for devices: a commit then waits for a
+/// quarter of a write on average before its own begins. Where they do not, one at a time, and
+/// commits that arrive meanwhile share the next block.
 const FLIGHTS_MAX: usize = 4;
 /// Txgs after which a log without writers is empty: two, and one that may have been in progress.
 const CLOSE_TXGS_MAX: u32 = 4;

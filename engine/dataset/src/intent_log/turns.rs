@@ -1,12 +1,13 @@
-//! Whose turn it is to write. Batches are prepared one at a time, since the blocks of the chain and
-//! the numbers of the records follow each other; several prepared ones are written at the same time.
+//! Whose turn it is to write. Batches are prepared one at a time, since the blocks of the chain
+//! and the numbers of the records follow each other; several prepared ones are written at the same
+//! time.
 //!
 //! Invariants:
 //!   * a batch is answered after all batches before it: replay ends at the first missing block
 //!   * if a batch is not in the log, those that were prepared behind it count as missing too
 //!   * from then on, no batch is prepared before [`Turns::wait_txg`] is known
-//!   * whenever a batch may be prepared and a request waits for one, a thread that waits for the next
-//!     batch is woken, or is awake
+//!   * whenever a batch may be prepared and a request waits for one, a thread that waits for the
+//!     next batch is woken, or is awake
 //!
 //! ZFS names: zl_issuer_lock, lwb states.
 
@@ -102,9 +103,9 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Waits until request `ticket` is answered, which is `None`, or until the caller has to prepare
-    /// the next batch. `flights_max`: so many batches may be in flight with that one, unless the
-    /// devices turn out to write them one after the other.
+    /// Waits until request `ticket` is answered, which is `None`, or until the caller has to
+    /// prepare the next batch. `flights_max`: so many batches may be in flight with that one,
+    /// unless the devices turn out to write them one after the other.
     pub fn lead(&self, ticket: u64, flights_max: usize) -> Option<Lead<'_>> {
         let mut state = self.state.lock();
         while state.answered < ticket {

@@ -16,13 +16,15 @@
 
 mod list;
 mod ranges;
+mod refusal;
 
 pub(crate) use list::RedactedBlocks;
+pub use refusal::NotRedacted;
 
 use crate::dataset::Dataset;
 use crate::keys::KeyStore;
 use crate::live::LiveDatasets;
-use crate::write::redaction_list::{self, Started};
+use crate::write::redaction::{self, Started};
 use errors::{Error, Place, Refusal, Result};
 use host::channel::bounded;
 use object::ObjectSet;
@@ -35,37 +37,6 @@ use std::sync::Arc;
 const RANGES_AHEAD: usize = 1024;
 /// Entries appended in one txg: a block of the list.
 const ENTRIES_PER_TASK: usize = (128 << 10) / RedactBlock::SIZE_BYTES;
-
-/// Why a redaction bookmark was not created.
-#[derive(Debug)]
-pub enum NotRedacted {
-    /// There is a bookmark of that name, which is no unfinished redaction.
-    Exists,
-    /// The name of the bookmark is too long.
-    NameTooLong,
-    /// There are more redaction snapshots than a list can hold.
-    TooMany,
-    /// A redaction snapshot is not later than the snapshot, or a name cannot be one.
-    NotDescendant,
-    /// The snapshot or a redaction snapshot is redacted itself.
-    Redacted,
-    /// The pool has not enabled redaction bookmarks.
-    Disabled,
-    /// A redaction snapshot is in another pool.
-    OtherPool,
-    /// The unfinished redaction is with respect to other snapshots.
-    OtherSnapshots,
-    /// The snapshot or a redaction snapshot does not exist.
-    Missing,
-    /// Anything else.
-    Failed(Error),
-}
-
-impl From<Error> for NotRedacted {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
 
 /// Creates bookmark `short` of `snapshot`, with the blocks of it that all states in `by` have
 /// changed: snapshots of clones, later snapshots, or heads.
@@ -110,7 +81,7 @@ pub fn redact(
         }
     }
     let set = of.objset(live.keys())?;
-    let started = redaction_list::start(live, &of, short, &guids)?;
+    let started = redaction::start(live, &of, short, &guids)?;
     let mut writer = ListWriter { live, started: &started, set, entries: Vec::new(), recent: None };
     let from = started.from;
     let ended = merge(&sources, live.keys(), of.phys().creation_txg.0, from, &mut |range| match (
@@ -228,6 +199,6 @@ impl ListWriter<'_> {
 
     /// Appends the entries; `position`: everything before it is then in the list.
     fn append(&mut self, position: Position) -> Result<()> {
-        redaction_list::append(self.live, self.started, std::mem::take(&mut self.entries), position)
+        redaction::append(self.live, self.started, std::mem::take(&mut self.entries), position)
     }
 }

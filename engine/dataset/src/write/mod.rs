@@ -9,6 +9,7 @@
 //!     contents  object sets of new datasets           free      blocks of destroyed ones
 //!     snapshot  snapshots taken                       unsnap    snapshots destroyed
 //!     bookmark  bookmarks                             holds     holds on snapshots
+//!     redaction       redactions in progress
 //!     redaction_list  what redaction bookmarks list
 //!     received  properties received with streams      raw_keys  wrapped keys of raw streams
 //!     delegation  permissions of users, changed         permissions  their ZAPs
@@ -46,7 +47,8 @@ pub(crate) mod props;
 pub(crate) mod raw_keys;
 pub(crate) mod receive_progress;
 mod received_props;
-pub(crate) mod redaction_list;
+pub(crate) mod redaction;
+mod redaction_list;
 mod remaps;
 mod rename;
 pub(crate) mod rollback;

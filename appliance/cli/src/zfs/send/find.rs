@@ -1,6 +1,6 @@
 //! Finds the snapshots and bookmarks of a stream: by name, and by guid for one that resumes.
 
-use super::Source;
+use super::source::Source;
 use crate::context::{Context, Failure};
 use dataset::send::Base;
 use dataset::{Bookmark, Dataset, Datasets, Entry, ListOptions};
@@ -15,8 +15,8 @@ pub(super) fn base_of(entry: Entry) -> Base {
     }
 }
 
-/// The bookmark that `--redact` names, of the dataset of snapshot `to`; `None`: there is none, which
-/// has been printed.
+/// The bookmark that `--redact` names, of the dataset of snapshot `to`; `None`: there is none,
+/// which is printed.
 pub(super) fn redaction_bookmark(
     cx: &mut Context<'_>,
     source: &mut Source,

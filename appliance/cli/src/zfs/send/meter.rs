@@ -1,6 +1,6 @@
 //! The progress of a send, for `-v`.
 
-use super::Asked;
+use super::options::Asked;
 use crate::number::nice_bytes;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};

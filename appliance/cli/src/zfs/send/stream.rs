@@ -1,6 +1,6 @@
 //! One stream, and its size before it is sent.
 
-use super::Asked;
+use super::options::Asked;
 use dataset::send::{self, Base, Outgoing, Resume};
 use dataset::{Bookmark, Dataset, KeyStore};
 

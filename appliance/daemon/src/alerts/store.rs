@@ -40,6 +40,20 @@ pub struct StoredAlert {
     pub watch: Watch,
     #[serde(default)]
     pub last_error: Option<String>,
+    /// Which built-in alert it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub builtin: Option<String>,
+    /// It began to fire while it was silenced, and no receiver was notified.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unreported: bool,
+}
+
+impl StoredAlert {
+    /// An alert whose evaluation begins now.
+    pub fn new(rule: AlertRule, owner: &str) -> Self {
+        let (watch, last_error) = Default::default();
+        Self { rule, owner: owner.to_owned(), watch, last_error, builtin: None, unreported: false }
+    }
 }
 
 /// A notice for one receiver.
@@ -69,11 +83,13 @@ impl Store {
     /// Reads the alerts of a state directory.
     pub fn open(state: &Path, engine: Engine, events: Arc<Events>, config: &AlertsConfig) -> Result<Self> {
         let path = state.join("alerts.json");
-        let kept: Stored = match fs::read(&path) {
+        let mut kept: Stored = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| format!("{} is damaged", path.display()))?,
             Err(e) if e.kind() == ErrorKind::NotFound => Stored::default(),
             Err(e) => return Err(e).with_context(|| path.display().to_string()),
         };
+        // They are stored with the next change.
+        super::builtin::add(&mut kept);
         let (config, stop) = (config.clone(), AtomicBool::new(false));
         let changed = Condvar::new();
         Ok(Self { path, events, engine, config, kept: Mutex::new(kept), changed, stop })

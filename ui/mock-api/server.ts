@@ -9,6 +9,7 @@ import { extname, join, normalize } from "node:path";
 import type { Schemas } from "../app/api/client";
 import * as analytics from "./analytics";
 import { fresh, random, type State } from "./data";
+import { builtIn, healthOf } from "./health";
 import { ok, Refused, type Answer, type Ask, type Role, type Route, seconds } from "./route";
 import { ACCESS } from "./routes/access";
 import { ACTIVITY } from "./routes/activity";
@@ -38,7 +39,7 @@ export class Mock {
   state: State;
   counted = analytics.freshCounted();
   worksheets = analytics.freshWorksheets();
-  alerts: Schemas["Alert"][] = [];
+  alerts: Schemas["Alert"][] = builtIn();
   readonly #streams = new Set<ServerResponse>();
   readonly #columnStreams = new Set<ServerResponse>();
   readonly #sessions = new Map<string, { user: string; csrf: string }>();
@@ -228,6 +229,7 @@ export class Mock {
     const to = (message: Schemas["LiveMessage"]) =>
       response.write(`event: ${message.type}\ndata: ${JSON.stringify(message)}\n\n`);
     to({ type: "pools", pools: this.state.pools.map(line) });
+    to({ type: "health", health: this.health() });
     for (const job of this.state.jobs) to({ type: "job", job });
     to({ type: "clients", clients: this.state.clients });
   }
@@ -270,8 +272,18 @@ export class Mock {
     }
   }
 
+  /** The verdict, from the devices and the firing alerts. */
+  health(): Schemas["SystemHealth"] {
+    return healthOf(this.state, this.alerts);
+  }
+
+  changedHealth(): void {
+    this.broadcast({ type: "health", health: this.health() });
+  }
+
   changedPools(): void {
     this.broadcast({ type: "pools", pools: this.state.pools.map(line) });
+    this.changedHealth();
   }
 
   changedDatasets(pool: string): void {

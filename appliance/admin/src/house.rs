@@ -427,9 +427,10 @@ impl OwnedPool {
         // Missing devices must not prevent the rest from being shown.
         let root = self.datasets().and_then(|datasets| {
             let root = datasets.head(datasets.root())?;
-            Ok((root.dir().phys().used_bytes, root.available()?))
+            let phys = root.dir().phys();
+            Ok((phys.used_bytes, root.available()?, Some(phys.creation_time)))
         });
-        (view.used_bytes, view.available_bytes) = root.unwrap_or_default();
+        (view.used_bytes, view.available_bytes, view.created) = root.unwrap_or_default();
         Ok(view)
     }
 

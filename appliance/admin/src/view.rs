@@ -21,6 +21,8 @@ pub struct PoolView {
     pub used_bytes: u64,
     /// Space available to the root file system, in bytes.
     pub available_bytes: u64,
+    /// Creation time of the pool, in seconds since 1970; `None` if it cannot be read.
+    pub created: Option<u64>,
     /// The txg that is shown.
     pub txg: u64,
     /// Warnings for the user.

@@ -29,6 +29,8 @@ pub enum Reduction {
     /// The value below which at most this percentage of the operations lie, rounded down to the
     /// lower bound of its bucket.
     Percentile(f64),
+    /// The largest value of a breakdown by names, 0 if there is none.
+    Largest,
 }
 
 impl Reduction {
@@ -37,6 +39,10 @@ impl Reduction {
         let seconds = if shown == Shown::Level { f64::from(column.seconds.max(1)) } else { 1.0 };
         match (self, scheme) {
             (Self::Total, _) => Some(column.total as f64 / seconds),
+            (Self::Largest, None) => {
+                let known = column.cells.iter().filter(|(key, _)| *key < UNRECORDED);
+                Some(known.map(|(_, n)| *n).max().unwrap_or(0) as f64 / seconds)
+            }
             (Self::Average, Some(_)) if column.total > 0 => Some(column.sum as f64 / column.total as f64),
             (Self::Percentile(percent), Some(scheme)) => {
                 let known = || column.cells.iter().filter(|(key, _)| *key < UNRECORDED);
@@ -171,6 +177,14 @@ mod tests {
         let nothing = Column { seconds: 1, ..Column::default() };
         assert_eq!(Reduction::Percentile(99.0).of(&nothing, Shown::Rate, Some(Scheme::Latency)), None);
         assert_eq!(Reduction::Average.of(&nothing, Shown::Rate, Some(Scheme::Latency)), None);
+    }
+
+    #[test]
+    fn the_largest_is_that_of_one_value_and_not_their_sum() {
+        let column = |cells: Vec<(u32, u64)>| Column { total: 150, seconds: 1, cells, ..Column::default() };
+        let value = |cells| Reduction::Largest.of(&column(cells), Shown::Level, None);
+        assert_eq!((value(vec![(1, 60), (7, 80), (UNRECORDED, 90)]), value(Vec::new())), (Some(80.0), Some(0.0)));
+        assert_eq!(Reduction::Largest.of(&column(vec![(1, 60)]), Shown::Rate, Some(Scheme::Latency)), None);
     }
 
     proptest! {

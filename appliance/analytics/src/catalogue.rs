@@ -4,6 +4,7 @@
 //! which can be broken down by any property of an operation, even retrospectively; or from metrics
 //! of other components ([`Origin::Sampled`]), once per second.
 
+mod health;
 mod network;
 mod statistic;
 mod streams;
@@ -154,6 +155,15 @@ pub static CATALOGUE: &[Statistic] = &[
         "Bytes sent and received by network devices.",
     ),
     network::BYTES,
+    sampled(
+        "nfs.refused",
+        "Protocol",
+        "NFS: refused clients",
+        "requests",
+        Shown::Rate,
+        &[Field::Component],
+        "Requests and connections that were refused because a table of the server was full, by table.",
+    ),
     ops("nfs3.ops", "Protocol", "NFSv3 operations", &[Layer::Nfs3]),
     bytes("nfs3.bytes", "Protocol", "NFSv3 bytes", &[Layer::Nfs3]),
     ops("nfs4.ops", "Protocol", "NFSv4.0 operations", &[Layer::Nfs4]),
@@ -199,6 +209,21 @@ pub static CATALOGUE: &[Statistic] = &[
         &[Field::Pool],
         "Percentage of the pool's space that is allocated.",
     ),
+    sampled(
+        "cap.percentfull",
+        "Capacity",
+        "Capacity: percent of usable space used",
+        "percent",
+        Shown::Level,
+        &[Field::Pool],
+        "Percentage of the space for datasets that is used. The slop space, which they cannot use, is not included.",
+    ),
+    health::REASONS,
+    health::DEVICES,
+    health::SLOW_DISKS,
+    health::SCRUB_DAYS,
+    health::REPLICATION_HOURS,
+    health::CERTIFICATE_DAYS,
 ];
 
 /// The statistic with this name. An error if it does not exist or lacks one of the fields.

@@ -1,5 +1,6 @@
 //! Alerts: thresholds on statistics, and who is notified.
 
+use crate::HealthKind;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -14,6 +15,9 @@ pub enum AlertReduction {
     /// Of a heat map: a percentile of the breakdown field, rounded down to the lower edge of its
     /// row.
     Percentile,
+    /// Of a statistic that is broken down by something else than a number, such as
+    /// `cap.percentfull[pool]`: the largest value of the breakdown.
+    Largest,
 }
 
 /// Side of the limit on which the alert fires. A value equal to the limit does not fire.
@@ -74,6 +78,11 @@ pub struct AlertRule {
     /// Whether the alert is not evaluated. Default false.
     #[serde(default)]
     pub suspended: bool,
+    /// Time until which the alert is silenced, in seconds since 1970; absent if it is not. It is
+    /// evaluated and shown, but notifies no receiver, posts no event, and is no reason of
+    /// `GET /v1/health`. Receivers are notified afterwards if it still fires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_until: Option<u64>,
     /// Receivers of notifications, besides the daemon's events: at most 8.
     #[serde(default)]
     pub actions: Vec<AlertAction>,
@@ -92,6 +101,12 @@ pub struct Alert {
     pub rule: AlertRule,
     /// User who created it or changed it last.
     pub owner: String,
+    /// The condition of `GET /v1/health` that this built-in alert reports; absent for alerts that
+    /// users created. Built-in alerts can be changed, silenced and suspended, but not deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub builtin: Option<HealthKind>,
+    /// Unit of the limit and of the values, such as `ops/s`, `ns` or `percent`.
+    pub unit: String,
     /// Time since which it has been firing, in seconds since 1970; absent if it does not fire.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firing_since: Option<u64>,

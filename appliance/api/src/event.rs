@@ -1,6 +1,6 @@
 //! Events, and who caused them.
 
-use crate::{Client, Job, Pool};
+use crate::{Client, Job, Pool, SystemHealth};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -79,6 +79,11 @@ pub enum LiveMessage {
     Pools {
         /// All imported pools; it replaces what was sent before.
         pools: Vec<Pool>,
+    },
+    /// The verdict on everything. Sent at the beginning and after changes.
+    Health {
+        /// The verdict with all its reasons; it replaces what was sent before.
+        health: SystemHealth,
     },
     /// The current state of a job. Sent for each job at the beginning and, at most once a second,
     /// when it has changed.

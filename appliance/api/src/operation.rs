@@ -180,8 +180,10 @@ const PREVIEW: &[Param] = &[
 ];
 const HOLDS: &[Param] = &[flag("recursive", "For a snapshot: also those of the same name below."), LIMIT, CURSOR];
 const EVENTS: &[Param] = &[number("after", "Only events with a greater number."), LIMIT];
-const STREAM: &[Param] =
-    &[text("topics", "Topics, separated by commas: `events`, `pools`, `jobs`, `datasets`, `clients`; default all.")];
+const STREAM: &[Param] = &[text(
+    "topics",
+    "Topics, separated by commas: `events`, `pools`, `jobs`, `datasets`, `clients`, `health`; default all.",
+)];
 const COMMAND_OUTPUT: &[Param] = &[text("id", "ID of the question.")];
 const PLACES: &[Param] = &[text("place", "A folder or device to search, instead of the default places.")];
 const COUNT: &[Param] = &[LIMIT, text("cursor", "`next` of the previous page, for older items.")];
@@ -275,6 +277,14 @@ const OPERATIONS: &[Operation] = &[
     .gives(Reply::File(&["text/plain", "application/vnd.google.protobuf"])),
     op(Method::Get, "/v1/version", "getVersion", ANYBODY, "Versions.").json("Version"),
     op(Method::Get, "/v1/system", "getSystem", VIEWER, "Resources used by the process.").json("System"),
+    op(
+        Method::Get,
+        "/v1/health",
+        "getSystemHealth",
+        VIEWER,
+        "The verdict on pools, devices, space, scrubs, replication, certificate, clients and alerts, with its reasons.",
+    )
+    .json("SystemHealth"),
     op(Method::Get, "/v1/settings", "listSettings", ADMINISTRATOR, "The current configuration.")
         .json("SettingList"),
     op(Method::Patch, "/v1/settings", "changeSettings", ADMINISTRATOR, "Changes settings, also for later starts.")

@@ -9,6 +9,7 @@ pub mod to_api;
 pub mod worksheets;
 
 use crate::config::AnalyticsConfig;
+use crate::health::Measures;
 use crate::owner::Owner;
 use analytics::engine::{Config, Engine, Retention};
 use anyhow::{Context as _, Result};
@@ -44,8 +45,13 @@ pub struct Analytics {
 }
 
 impl Analytics {
-    /// Starts counting, with the data in `FOLDER/analytics`.
-    pub fn start(owner: &Arc<Owner>, folder: &Path, wanted: &AnalyticsConfig) -> Result<Self> {
+    /// Starts counting, with the data in `FOLDER/analytics`. `measures` are sampled too.
+    pub fn start(
+        owner: &Arc<Owner>,
+        folder: &Path,
+        wanted: &AnalyticsConfig,
+        measures: &Arc<Measures>,
+    ) -> Result<Self> {
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
         let events = Arc::new(Events::new(threads * 2, WAITING));
         owner.mounts.record_to(events.clone());
@@ -57,8 +63,9 @@ impl Analytics {
         let paths = Arc::new(Paths::new(owner));
         let server = Arc::<Mutex<Weak<Figures>>>::default();
         let network = Network::new(server.clone()).context("analytics")?;
+        let pools = Box::new(Pools::new(owner, &events));
         let samplers: Vec<Box<dyn analytics::sampler::Sampler>> =
-            vec![Box::new(Machine::default()), Box::new(Pools::new(owner, &events)), Box::new(network)];
+            vec![Box::new(Machine::default()), pools, Box::new(network), measures.sampler()];
         let engine = Engine::open(&config, events.clone(), paths, samplers).context("analytics")?;
         engine.switch(wanted.enabled);
         let thread = Mutex::new(Some(engine.run().context("analytics")?));

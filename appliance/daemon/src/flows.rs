@@ -37,11 +37,15 @@ pub enum Direction {
 /// Shows a flow as a job.
 pub(crate) type Show = Box<dyn Fn(&Arc<Flow>) + Send + Sync>;
 
+/// Takes the outcome of a flow, with the reason of a failure.
+pub(crate) type Report = Box<dyn Fn(&Flow, Result<(), String>) + Send + Sync>;
+
 /// All flows of a process, with the receivers of their events.
 #[derive(Default)]
 pub struct Flows {
     events: OnceLock<Arc<Events>>,
     show: OnceLock<Show>,
+    report: OnceLock<Report>,
 }
 
 /// A command that sends or receives; several streams if it is a replication package.
@@ -84,7 +88,7 @@ struct End {
 }
 
 /// The owner's handle of a flow, which ends when this is dropped.
-pub struct Begun(Arc<Flow>);
+pub struct Begun(Arc<Flow>, Arc<Flows>);
 
 impl Flows {
     /// Sets the receiver of events. Only the first call has an effect.
@@ -95,6 +99,11 @@ impl Flows {
     /// Sets how long flows are shown. Only the first call has an effect.
     pub(crate) fn show_by(&self, show: Show) {
         let _ = self.show.set(show);
+    }
+
+    /// Sets the receiver of outcomes. Only the first call has an effect.
+    pub(crate) fn report_to(&self, report: Report) {
+        let _ = self.report.set(report);
     }
 
     /// Begins a flow: a command sends or receives `target`, a dataset or snapshot. `cancelled`
@@ -129,7 +138,7 @@ impl Flows {
         if let Err(error) = looking {
             tracing::warn!(%error, target, "the stream is not shown");
         }
-        Begun(flow)
+        Begun(flow, self.clone())
     }
 }
 
@@ -248,8 +257,11 @@ impl Begun {
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        self.0.end.how.lock().get_or_insert_with(|| Err("it broke off".to_owned()));
+        let how = self.0.end.how.lock().get_or_insert_with(|| Err("it broke off".to_owned())).clone();
         self.0.end.came.notify_all();
+        if let Some(report) = self.1.report.get() {
+            report(&self.0, how);
+        }
     }
 }
 

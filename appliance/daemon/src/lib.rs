@@ -24,6 +24,7 @@ mod control;
 pub mod events;
 pub mod exports;
 pub mod flows;
+mod health;
 pub mod http;
 pub mod jobs;
 mod lines;

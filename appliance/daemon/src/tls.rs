@@ -5,6 +5,7 @@
 
 use crate::access::secret;
 use crate::config::ApiConfig;
+use crate::health::{self, Validity};
 use anyhow::{Context as _, Result, bail};
 use host::durable;
 use parking_lot::RwLock;
@@ -37,6 +38,8 @@ pub struct Loaded {
     acceptor: TlsAcceptor,
     /// SHA-256 fingerprint of the certificate.
     pub sha256: String,
+    /// Times between which it is valid; `None` if they cannot be read.
+    validity: Option<Validity>,
 }
 
 impl Current {
@@ -59,6 +62,11 @@ impl Current {
     /// SHA-256 fingerprint of the certificate.
     pub fn sha256(&self) -> String {
         self.0.read().sha256.clone()
+    }
+
+    /// Times between which the certificate is valid; `None` if they cannot be read.
+    pub(crate) fn validity(&self) -> Option<Validity> {
+        self.0.read().validity
     }
 
     /// Replaces the certificate for new connections. Returns whether it is a different one.
@@ -85,6 +93,7 @@ pub fn load(config: &ApiConfig, state: &Path) -> Result<Loaded> {
     let Some(first) = chain.first() else { bail!("{}: contains no certificate", certificate.display()) };
     let digits: Vec<String> = Sha256::digest(first).iter().map(|byte| format!("{byte:02X}")).collect();
     let sha256 = digits.join(":");
+    let validity = health::validity(first);
     tracing::info!(file = %certificate.display(), sha256, "certificate");
     let key_der = PrivateKeyDer::from_pem_file(&key)
         .with_context(|| format!("{}: expected a private key in PEM", key.display()))?;
@@ -96,7 +105,7 @@ pub fn load(config: &ApiConfig, state: &Path) -> Result<Loaded> {
         .with_single_cert(chain, key_der)
         .with_context(|| format!("{} and {} do not match", certificate.display(), key.display()))?;
     server.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Loaded { acceptor: TlsAcceptor::from(Arc::new(server)), sha256 })
+    Ok(Loaded { acceptor: TlsAcceptor::from(Arc::new(server)), sha256, validity })
 }
 
 /// Names and addresses for a self-signed certificate.

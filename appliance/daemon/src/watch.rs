@@ -66,6 +66,7 @@ pub fn watch(service: &Arc<Service>) {
     let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
     let mut published: Vec<Pool> = Vec::new();
     let mut upkeep = Upkeep::default();
+    let mut judged = None;
     loop {
         let longest = if service.events.heard() { LISTENED } else { ALONE };
         if !service.signals.watch.wait(longest) {
@@ -108,6 +109,11 @@ pub fn watch(service: &Arc<Service>) {
         if !same(&pools, &published) {
             service.events.pass(LiveMessage::Pools { pools: pools.clone() });
             published = pools;
+        }
+        let health = service.health.assess(service);
+        if judged.as_ref() != Some(&health) {
+            service.events.pass(LiveMessage::Health { health: health.clone() });
+            judged = Some(health);
         }
         let clients = service.servers.clients();
         if !clients.is_empty() && service.events.heard() {

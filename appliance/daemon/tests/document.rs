@@ -498,6 +498,7 @@ fn every_operation_matches_the_document() {
     d.check("getMetrics", &native, 200);
     assert!(native.body.windows(26).any(|w| w == b"weir_device_read_time_seco"), "figures of devices");
     d.check("getSystem", &get(&root, "/v1/system"), 200);
+    d.check("getSystemHealth", &get(&root, "/v1/health"), 200);
     d.check("listSettings", &get(&root, "/v1/settings"), 200);
     let change = json!({"set": {"api.session_hours": "5"}});
     assert_eq!(

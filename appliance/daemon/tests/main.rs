@@ -2,6 +2,7 @@
 
 mod alerts;
 mod document;
+mod health;
 mod rig;
 mod running;
 mod schedules;

@@ -27,6 +27,8 @@ class Live {
   /** When the server was last heard, in ms since 1970; 0: never. */
   lastHeard = $state(0);
   pools = $state.raw<Schemas["Pool"][] | null>(null);
+  /** The verdict on everything; null until it is known. */
+  health = $state.raw<Schemas["SystemHealth"] | null>(null);
   clients = $state.raw<Schemas["Client"][]>([]);
   events = $state.raw<Schemas["Event"][]>([]);
   readonly jobs = new SvelteMap<number, Schemas["Job"]>();
@@ -72,6 +74,9 @@ class Live {
     switch (message.type) {
       case "pools":
         this.pools = message.pools;
+        break;
+      case "health":
+        this.health = message.health;
         break;
       case "job":
         this.jobs.set(message.job.id, message.job);
@@ -136,13 +141,15 @@ class Live {
   async #load(): Promise<void> {
     this.#again = false;
     try {
-      const [pools, jobs, clients, events] = await Promise.all([
+      const [pools, jobs, clients, events, health] = await Promise.all([
         get("/v1/pools"),
         get("/v1/jobs"),
         get("/v1/clients"),
         get("/v1/events", { query: { limit: 1000 } }),
+        get("/v1/health"),
       ]);
       this.pools = pools.items;
+      this.health = health;
       for (const job of jobs.items) this.jobs.set(job.id, job);
       this.#takeClients(clients.items);
       this.events = events.items;

@@ -4,6 +4,9 @@ import type { Schemas } from "../../app/api/client";
 import { type Route, seconds, ok, found, R } from "../route";
 
 export const ACTIVITY: Route[] = [
+  R("GET", "/v1/health", "viewer", function () {
+    return ok(this.health());
+  }),
   R("GET", "/v1/clients", "viewer", ({ state }) => ok({ items: state.clients })),
   R("GET", "/v1/jobs", "viewer", ({ state }) => ok({ items: [...state.jobs].reverse() })),
   R("POST", "/v1/jobs", "operator", function ({ state, body, who }) {

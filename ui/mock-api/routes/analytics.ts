@@ -2,6 +2,7 @@
 
 import type { Schemas } from "../../app/api/client";
 import * as analytics from "../analytics";
+import { unitOf } from "../health";
 import type { Mock } from "../server";
 import { type Answer, type Ask, type Route, Refused, seconds, ok, found, R } from "../route";
 
@@ -99,15 +100,19 @@ export const ANALYTICS: Route[] = [
     const rule = body as unknown as Schemas["AlertRule"];
     if (!/^[a-z0-9_-]+\.[a-z0-9_-]+/.test(rule.statistic))
       throw new Refused(400, "invalid_request", `Unknown statistic '${rule.statistic}'.`);
-    const alert: Schemas["Alert"] = { id: (this.alerts.at(-1)?.id ?? 0) + 1, rule, owner: who!.name, waiting: 0 };
+    const id = (this.alerts.at(-1)?.id ?? 0) + 1;
+    const alert: Schemas["Alert"] = { id, rule, owner: who!.name, unit: unitOf(rule), waiting: 0 };
     this.alerts.push(alert);
     return ok(alert, 201);
   }),
   R("PUT", "/v1/analytics/alerts/{alert}", "operator", function (ask) {
-    return ok(Object.assign(alertOf(this, ask), { rule: ask.body }));
+    const alert = Object.assign(alertOf(this, ask), { rule: ask.body });
+    this.changedHealth();
+    return ok(alert);
   }),
   R("DELETE", "/v1/analytics/alerts/{alert}", "operator", function (ask) {
     const alert = alertOf(this, ask);
+    if (alert.builtin) throw new Refused(409, "conflict", "a built-in alert cannot be deleted: suspend it");
     this.alerts = this.alerts.filter((other) => other !== alert);
     return ok();
   }),

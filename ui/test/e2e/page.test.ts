@@ -139,8 +139,10 @@ describe("datasets", () => {
 describe("pools", () => {
   test("problems come first: which pool, why, and what to do", async () => {
     await withMock({}, async (page) => {
-      await page.getByText(/archive: Some devices have missing or foreign labels/).waitFor();
-      await page.getByRole("link", { name: "Look at archive" }).click();
+      const health = page.getByRole("region", { name: "Health" });
+      await health.getByText("1 serious problem, 1 thing needs attention").waitFor();
+      await health.getByText(/has no redundancy left/).waitFor();
+      await health.getByRole("link", { name: /^archive: / }).click();
       const row = page.getByRole("row", { name: /WCC7K0BBBBBB/ });
       await row.getByText("UNAVAIL").waitFor();
       expect(await row.textContent()).toMatch(/47/);

@@ -1,7 +1,8 @@
 //! The thread that delivers notices.
 
+use super::contents::{Stored, Waiting};
 use super::send::send;
-use super::store::{ATTEMPTS, Store, Stored, TURN, Waiting};
+use super::store::{ATTEMPTS, Store, TURN};
 use crate::access::now;
 use crate::events::Happening;
 use api::EventKind;

@@ -1,12 +1,12 @@
 //! Evaluates the alerts each second, and reports those that begin or end to fire.
 
+use super::contents::Waiting;
 use super::rules::{Ready, Refused};
-use super::store::{Store, TURN, Waiting};
+use super::store::{Store, TURN};
 use crate::access::{Sight, now};
 use crate::events::Happening;
 use analytics::alert::Change;
 use analytics::catalogue;
-use analytics::engine::Answer;
 use analytics::name::Name;
 use api::{AlertNotice, AlertRule, AlertState, EventKind};
 
@@ -50,18 +50,31 @@ impl Store {
             let Ok(answer) = self.engine.query(&ready.name, from, last + 1, 1) else { continue };
             let mut kept = self.kept.lock();
             let Some(alert) = kept.alerts.get_mut(&id).filter(|a| a.rule == rule) else { continue };
-            let mut changes = Vec::new();
+            let silent = rule.silent_until.is_some_and(|until| until > now());
+            let (mut changes, mut hidden) = (Vec::new(), false);
+            let notice = |change, second, value| notice(id, &rule, &ready, &answer.title, change, second, value);
             for second in from..=last {
                 let Some(column) = answer.columns.get(&second) else {
                     alert.watch.skip();
                     continue;
                 };
                 let value = ready.threshold.reduction.of(column, answer.shown, answer.scheme);
-                if let Some(change) = alert.watch.see(second, value, &ready.threshold) {
-                    changes.push(notice(id, &rule, &ready, &answer, change, second, value));
+                match alert.watch.see(second, value, &ready.threshold) {
+                    Some(Change::Fired) if silent => (alert.unreported, hidden) = (true, true),
+                    // Receivers do not know that it fired.
+                    Some(Change::Cleared) if alert.unreported => (alert.unreported, hidden) = (false, true),
+                    Some(change) => changes.push(notice(change, second, value)),
+                    None => {}
                 }
             }
+            if alert.unreported && !silent {
+                alert.unreported = false;
+                changes.push(notice(Change::Fired, last, alert.watch.last));
+            }
             drop(kept);
+            if hidden {
+                self.note(|_| ());
+            }
             changes.into_iter().for_each(|notice| self.notify(&rule, notice));
         }
     }
@@ -105,18 +118,18 @@ fn notice(
     id: u32,
     rule: &AlertRule,
     ready: &Ready,
-    answer: &Answer,
+    title: &str,
     change: Change,
     second: u64,
     value: Option<f64>,
 ) -> AlertNotice {
     let state = if change == Change::Fired { AlertState::Firing } else { AlertState::Cleared };
-    let unit = ready.unit(answer);
+    let unit = ready.unit();
     let seconds = |n: u32| if n == 1 { "1 second".to_owned() } else { format!("{n} seconds") };
     let found = value.map_or_else(|| "there was nothing".to_owned(), |v| format!("now {v} {unit}"));
     let side = if ready.threshold.above { "above" } else { "below" };
     let host = host::name();
-    let what = format!("{} of {}", ready.reduction_words(), answer.title);
+    let what = format!("{} of {title}", ready.reduction_words());
     let message = match state {
         AlertState::Firing => format!(
             "{host}: {}: {what} has been {side} {} {unit} for {} ({found})",

@@ -13,6 +13,8 @@
 //!     attempts; each receiver gets the notices of one alert in order
 //!   * a receiver that does not answer delays no other alert, and no request to the server
 
+mod builtin;
+mod contents;
 mod deliver;
 mod evaluation;
 mod rules;
@@ -26,12 +28,13 @@ use crate::events::Events;
 use analytics::engine::Engine;
 use anyhow::{Context as _, Result};
 use api::{Alert, AlertRule};
+use contents::{Stored, StoredAlert};
 use parking_lot::Mutex;
 use rules::Ready;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use store::{Store, Stored, StoredAlert};
+use store::Store;
 
 /// Limit for the number of alerts.
 const ALERTS: usize = 200;
@@ -56,36 +59,45 @@ impl Alerts {
 
     pub fn list(&self) -> Vec<Alert> {
         let kept = self.store.kept.lock();
-        kept.alerts.iter().map(|(id, alert)| shown(&kept, *id, alert)).collect()
+        kept.alerts.iter().map(|(id, alert)| self.shown(&kept, *id, alert)).collect()
     }
 
     pub fn get(&self, id: u32) -> Option<Alert> {
         let kept = self.store.kept.lock();
-        kept.alerts.get(&id).map(|alert| shown(&kept, id, alert))
+        kept.alerts.get(&id).map(|alert| self.shown(&kept, id, alert))
     }
 
     pub fn create(&self, rule: AlertRule, owner: &str) -> Result<Alert, Refused> {
         let ready = self.ready(&rule)?;
         let id = self.store.change(|kept| {
-            if kept.alerts.len() >= ALERTS {
+            if kept.alerts.values().filter(|alert| alert.builtin.is_none()).count() >= ALERTS {
                 return Err(Refused::Rule(format!("there are already {ALERTS} alerts, the maximum")));
             }
             kept.last_alert += 1;
-            let (watch, last_error) = Default::default();
-            kept.alerts.insert(kept.last_alert, StoredAlert { rule, owner: owner.to_owned(), watch, last_error });
+            kept.alerts.insert(kept.last_alert, StoredAlert::new(rule, owner));
             Ok(kept.last_alert)
         })?;
         self.count(&ready)?;
         self.get(id).ok_or(Refused::Missing)
     }
 
-    /// Replaces the rule of an alert. Its evaluation starts again, and it no longer fires.
+    /// Replaces the rule of an alert. If the condition changes, its evaluation starts again, and it
+    /// no longer fires.
     pub fn replace(&self, id: u32, rule: AlertRule, owner: &str) -> Result<Alert, Refused> {
         let ready = self.ready(&rule)?;
         self.store.change(|kept| {
             let alert = kept.alerts.get_mut(&id).ok_or(Refused::Missing)?;
-            let (watch, last_error) = Default::default();
-            *alert = StoredAlert { rule, owner: owner.to_owned(), watch, last_error };
+            let watches = |rule: &AlertRule| (rule.statistic.clone(), rule.reduction, rule.side);
+            if alert.builtin.is_some() && watches(&alert.rule) != watches(&rule) {
+                return Err(Refused::BuiltIn(
+                    "the statistic of a built-in alert cannot be changed: create another alert",
+                ));
+            }
+            let builtin = alert.builtin.take();
+            *alert = match is_same_condition(&alert.rule, &rule) {
+                true => StoredAlert { rule, owner: owner.to_owned(), builtin, ..alert.clone() },
+                false => StoredAlert { builtin, ..StoredAlert::new(rule, owner) },
+            };
             Ok(())
         })?;
         self.count(&ready)?;
@@ -95,7 +107,10 @@ impl Alerts {
     /// Removes an alert and its undelivered notices.
     pub fn delete(&self, id: u32) -> Result<(), Refused> {
         self.store.change(|kept| {
-            kept.alerts.remove(&id).ok_or(Refused::Missing)?;
+            let alert = kept.alerts.remove(&id).ok_or(Refused::Missing)?;
+            if alert.builtin.is_some() {
+                return Err(Refused::BuiltIn("a built-in alert cannot be deleted: suspend it"));
+            }
             kept.notices.retain(|_, w| w.notice.alert != id);
             Ok(())
         })
@@ -103,6 +118,20 @@ impl Alerts {
 
     fn ready(&self, rule: &AlertRule) -> Result<Ready, Refused> {
         Ready::new(rule, &self.store.config)
+    }
+
+    fn shown(&self, kept: &Stored, id: u32, alert: &StoredAlert) -> Alert {
+        Alert {
+            id,
+            rule: alert.rule.clone(),
+            owner: alert.owner.clone(),
+            builtin: alert.builtin.as_deref().and_then(builtin::kind),
+            unit: self.ready(&alert.rule).map(|ready| ready.unit()).unwrap_or_default(),
+            firing_since: alert.watch.firing,
+            last_value: alert.watch.last,
+            waiting: kept.notices.values().filter(|w| w.notice.alert == id).count() as u64,
+            last_error: alert.last_error.clone(),
+        }
     }
 
     fn count(&self, ready: &Ready) -> Result<(), Refused> {
@@ -124,14 +153,9 @@ impl Drop for Alerts {
     }
 }
 
-fn shown(kept: &Stored, id: u32, alert: &StoredAlert) -> Alert {
-    Alert {
-        id,
-        rule: alert.rule.clone(),
-        owner: alert.owner.clone(),
-        firing_since: alert.watch.firing,
-        last_value: alert.watch.last,
-        waiting: kept.notices.values().filter(|w| w.notice.alert == id).count() as u64,
-        last_error: alert.last_error.clone(),
-    }
+/// Whether two rules fire and clear at the same times.
+fn is_same_condition(a: &AlertRule, b: &AlertRule) -> bool {
+    let others =
+        |rule: &AlertRule| AlertRule { title: String::new(), silent_until: None, actions: Vec::new(), ..rule.clone() };
+    others(a) == others(b)
 }

@@ -4,7 +4,6 @@ use crate::config::AlertsConfig;
 use crate::outgoing::{refused_host, wrong_url};
 use analytics::alert::{Reduction, Threshold};
 use analytics::catalogue;
-use analytics::engine::Answer;
 use analytics::name::Name;
 use api::{AlertAction, AlertReduction, AlertRule, AlertSide};
 
@@ -23,6 +22,9 @@ pub enum Refused {
     Rule(String),
     #[error("no such alert")]
     Missing,
+    /// It would change what a built-in alert reports.
+    #[error("{0}")]
+    BuiltIn(&'static str),
     /// It could not be stored or counted.
     #[error("{0}")]
     Failed(String),
@@ -51,6 +53,7 @@ impl Ready {
         let reduction = match (rule.reduction, rule.percentile) {
             (AlertReduction::Total, None) => Reduction::Total,
             (AlertReduction::Average, None) => Reduction::Average,
+            (AlertReduction::Largest, None) => Reduction::Largest,
             (AlertReduction::Percentile, Some(p)) if p > 0.0 && p <= 100.0 => Reduction::Percentile(p),
             (AlertReduction::Percentile, p) => {
                 let found = p.map_or_else(|| "missing".to_owned(), |p| p.to_string());
@@ -58,7 +61,13 @@ impl Ready {
             }
             (_, Some(_)) => return wrong("percentile requires the reduction `percentile`"),
         };
-        if !is_map && reduction != Reduction::Total {
+        if reduction == Reduction::Largest && (is_map || name.breakdown.is_none()) {
+            return wrong(format!(
+                "the reduction is `largest`, expected a breakdown by names ('{}[pool]')",
+                name.raw()
+            ));
+        }
+        if !is_map && !matches!(reduction, Reduction::Total | Reduction::Largest) {
             return wrong(format!(
                 "the reduction is `average` or `percentile`, expected a statistic that is a heat map ('{}[latency]')",
                 name.raw()
@@ -87,11 +96,13 @@ impl Ready {
     }
 
     /// Unit of the values and the limit.
-    pub fn unit(&self, answer: &Answer) -> String {
-        match (self.threshold.reduction, answer.scheme) {
-            (Reduction::Total, _) if answer.shown == catalogue::Shown::Rate => format!("{}/s", answer.unit),
-            (Reduction::Total, _) | (_, None) => answer.unit.to_owned(),
-            (_, Some(scheme)) => scheme.unit().to_owned(),
+    pub fn unit(&self) -> String {
+        let Ok(statistic) = catalogue::find(&self.name) else { return String::new() };
+        let scheme = self.name.breakdown.and_then(|field| field.scheme());
+        match (self.threshold.reduction, scheme) {
+            (Reduction::Average | Reduction::Percentile(_), Some(scheme)) => scheme.unit().to_owned(),
+            _ if statistic.shown == catalogue::Shown::Rate => format!("{}/s", statistic.unit),
+            _ => statistic.unit.to_owned(),
         }
     }
 
@@ -100,6 +111,7 @@ impl Ready {
         match self.threshold.reduction {
             Reduction::Total => "the total".to_owned(),
             Reduction::Average => "the average".to_owned(),
+            Reduction::Largest => "the largest value".to_owned(),
             Reduction::Percentile(p) => format!("percentile {p}"),
         }
     }
@@ -150,6 +162,7 @@ mod tests {
             for_seconds: 5,
             clear_seconds: 5,
             suspended: false,
+            silent_until: None,
             actions: vec![AlertAction::Syslog],
         }
     }
@@ -169,6 +182,7 @@ mod tests {
             AlertRule { percentile: Some(f64::NAN), ..rule() },
             AlertRule { percentile: None, ..rule() },
             AlertRule { reduction: AlertReduction::Average, ..rule() },
+            AlertRule { reduction: AlertReduction::Largest, percentile: None, ..rule() },
             AlertRule { limit: f64::INFINITY, ..rule() },
             AlertRule { for_seconds: 0, ..rule() },
             AlertRule { clear_seconds: 90_000, ..rule() },
@@ -181,6 +195,12 @@ mod tests {
         for rule in bad {
             assert!(matches!(Ready::new(&rule, &config), Err(Refused::Rule(_))), "{rule:?}");
         }
+        let largest = AlertRule { reduction: AlertReduction::Largest, percentile: None, ..rule() };
+        let unit = |rule: &AlertRule| Ready::new(rule, &config).map(|ready| ready.unit());
+        let pools = AlertRule { statistic: "cap.percentfull[pool]".to_owned(), ..largest.clone() };
+        let clients = AlertRule { statistic: "nfs3.ops[client]".to_owned(), ..largest };
+        assert_eq!((unit(&pools), unit(&clients)), (Ok("percent".to_owned()), Ok("ops/s".to_owned())));
+        assert_eq!(unit(&rule()), Ok("ns".to_owned()));
         let without = Config::default().alerts;
         assert!(Ready::new(&AlertRule { actions: mail("ann@example.org"), ..rule() }, &without).is_err());
     }

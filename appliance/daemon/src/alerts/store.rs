@@ -1,16 +1,13 @@
 //! The alerts and the notices that are not delivered yet: in memory, and in `alerts.json` of the
 //! state directory.
 
+use super::contents::Stored;
 use super::rules::Refused;
 use crate::config::AlertsConfig;
 use crate::events::Events;
-use analytics::alert::Watch;
 use analytics::engine::Engine;
 use anyhow::{Context as _, Result};
-use api::{AlertAction, AlertNotice, AlertRule};
 use parking_lot::{Condvar, Mutex};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -22,37 +19,6 @@ use std::time::Duration;
 pub const ATTEMPTS: u32 = 6;
 /// Interval at which a thread checks whether it must stop.
 pub const TURN: Duration = Duration::from_secs(1);
-
-/// Contents of `alerts.json`.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Stored {
-    pub alerts: BTreeMap<u32, StoredAlert>,
-    pub last_alert: u32,
-    pub notices: BTreeMap<u64, Waiting>,
-    pub last_notice: u64,
-}
-
-/// An alert, its evaluation, and the last failure to deliver one of its notices.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct StoredAlert {
-    pub rule: AlertRule,
-    pub owner: String,
-    pub watch: Watch,
-    #[serde(default)]
-    pub last_error: Option<String>,
-}
-
-/// A notice for one receiver.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Waiting {
-    pub action: AlertAction,
-    pub notice: AlertNotice,
-    pub attempts: u32,
-    /// Earliest time of delivery: seconds since 1970.
-    pub due: u64,
-    #[serde(skip)]
-    pub under_way: bool,
-}
 
 /// The alerts, with what their threads need.
 pub struct Store {
@@ -69,11 +35,13 @@ impl Store {
     /// Reads the alerts of a state directory.
     pub fn open(state: &Path, engine: Engine, events: Arc<Events>, config: &AlertsConfig) -> Result<Self> {
         let path = state.join("alerts.json");
-        let kept: Stored = match fs::read(&path) {
+        let mut kept: Stored = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| format!("{} is damaged", path.display()))?,
             Err(e) if e.kind() == ErrorKind::NotFound => Stored::default(),
             Err(e) => return Err(e).with_context(|| path.display().to_string()),
         };
+        // They are stored with the next change.
+        super::builtin::add(&mut kept);
         let (config, stop) = (config.clone(), AtomicBool::new(false));
         let changed = Condvar::new();
         Ok(Self { path, events, engine, config, kept: Mutex::new(kept), changed, stop })

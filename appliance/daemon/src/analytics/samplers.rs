@@ -10,7 +10,7 @@ use observe::Events;
 use parking_lot::Mutex;
 use pool::Writer;
 use pool::writer::TxgStats;
-use serve::nfs::Figures;
+use serve::nfs::{Figures, Refusal};
 use std::collections::HashMap;
 use std::fs::read_to_string;
 use std::net::IpAddr;
@@ -85,12 +85,19 @@ pub struct Network {
     pub server: Arc<Mutex<Weak<Figures>>>,
     /// Bytes of each client: in, out.
     bytes: HashMap<IpAddr, [u64; 2]>,
+    /// Refused clients of each table.
+    refused: [u64; Refusal::ALL.len()],
     names: Hostnames,
 }
 
 impl Network {
     pub fn new(server: Arc<Mutex<Weak<Figures>>>) -> std::io::Result<Self> {
-        Ok(Self { server, bytes: HashMap::new(), names: Hostnames::start(host::names::of)? })
+        Ok(Self {
+            server,
+            bytes: HashMap::new(),
+            refused: Default::default(),
+            names: Hostnames::start(host::names::of)?,
+        })
     }
 }
 
@@ -102,6 +109,10 @@ fn grown(now: u64, before: u64) -> u64 {
 impl Sampler for Network {
     fn sample(&mut self, out: &mut Vec<Sample>) {
         let Some(figures) = self.server.lock().upgrade() else { return };
+        for ((table, count, _), before) in figures.refusals().into_iter().zip(&mut self.refused) {
+            let labels = [(Field::Component, table.table())];
+            out.push(Sample::new("nfs.refused", &labels, grown(count, std::mem::replace(before, count))));
+        }
         // Without clients the value is 0.
         out.push(Sample::new("ip.bytes", &[], 0));
         let mut bytes = HashMap::new();

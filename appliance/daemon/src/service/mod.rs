@@ -26,6 +26,7 @@ use crate::alerts::Alerts;
 use crate::analytics::Analytics;
 use crate::config::Settings;
 use crate::events::Events;
+use crate::health::HealthWatch;
 use crate::jobs::Jobs;
 use crate::owner::Owner;
 use crate::programs::Programs;
@@ -58,6 +59,8 @@ pub struct Service {
     pub analytics: Analytics,
     /// Thresholds on statistics, and their notifications.
     pub alerts: Alerts,
+    /// The verdict on everything.
+    pub health: Arc<HealthWatch>,
     /// Programs and webhooks for pool events.
     pub programs: Programs,
     pub signals: Signals,
@@ -80,7 +83,9 @@ impl Service {
         let folder = owner.house.state().folder().to_owned();
         let events = Arc::new(Events::open(&folder)?);
         let metrics = Metrics::of_process();
-        let analytics = Analytics::start(&owner, &folder, &config.analytics)?;
+        let health = HealthWatch::open(&folder);
+        metrics.registry.add(&[], &(health.clone() as Arc<dyn Source>));
+        let analytics = Analytics::start(&owner, &folder, &config.analytics, &health.measures)?;
         let alerts = Alerts::open(&folder, analytics.engine.clone(), events.clone(), &config.alerts)?;
         let service = Arc::new(Self {
             access: Access::open(&folder, &config.api)?,
@@ -90,6 +95,7 @@ impl Service {
             servers: Servers::new(&owner, &config, &folder),
             analytics,
             alerts,
+            health,
             programs: Programs::start(&config.events, owner.house.zevents(), &folder),
             signals: Signals { watch: Wake::default(), schedules: Wake::default(), stopped },
             owner,
@@ -105,6 +111,12 @@ impl Service {
         }));
         let of = Arc::downgrade(&service);
         service.owner.flows.record_to(service.analytics.events.clone());
+        service.owner.flows.report_to(Box::new(move |flow, outcome| {
+            if let Some(service) = of.upgrade() {
+                service.health.streams.record(flow.kind(), flow.target(), outcome, host::clock::seconds());
+            }
+        }));
+        let of = Arc::downgrade(&service);
         service.owner.flows.show_by(Box::new(move |flow| {
             let Some(service) = of.upgrade() else { return };
             let followed = flow.clone();

@@ -134,21 +134,22 @@ pub struct Topics {
     topics: Option<String>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Wanted {
     events: bool,
     pools: bool,
     jobs: bool,
     datasets: bool,
     clients: bool,
+    health: bool,
 }
 
 impl Topics {
     fn wanted(&self) -> Answer<Wanted> {
         let Some(list) = &self.topics else {
-            return Ok(Wanted { events: true, pools: true, jobs: true, datasets: true, clients: true });
+            return Ok(Wanted { events: true, pools: true, jobs: true, datasets: true, clients: true, health: true });
         };
-        let mut wanted = Wanted { events: false, pools: false, jobs: false, datasets: false, clients: false };
+        let mut wanted = Wanted::default();
         for topic in list.split(',') {
             match topic.trim() {
                 "events" => wanted.events = true,
@@ -156,11 +157,12 @@ impl Topics {
                 "jobs" => wanted.jobs = true,
                 "datasets" => wanted.datasets = true,
                 "clients" => wanted.clients = true,
+                "health" => wanted.health = true,
                 other => {
                     return Err(Problem::invalid(
                         "topics",
                         format!("'{other}'"),
-                        "events, pools, jobs, datasets or clients",
+                        "events, pools, jobs, datasets, clients or health",
                     ));
                 }
             }
@@ -178,6 +180,7 @@ impl Wanted {
             LiveMessage::Job { .. } => self.jobs,
             LiveMessage::Datasets { .. } => self.datasets,
             LiveMessage::Clients { .. } => self.clients,
+            LiveMessage::Health { .. } => self.health,
         }
     }
 }
@@ -206,18 +209,19 @@ const SILENCE: Bytes = Bytes::from_static(b": \n\n");
 async fn send_updates(service: &Arc<Service>, caller: &Caller, wanted: Wanted, last: Option<u64>, to: &Sender<Bytes>) {
     let (missed, mut live) = service.events.listen(last, service.sight(caller));
     let begin = service.clone();
-    let mut pools = std::pin::pin!(tokio::task::spawn_blocking(move || begin.pools()));
+    let mut pools = std::pin::pin!(tokio::task::spawn_blocking(move || (begin.pools(), begin.health.assess(&begin))));
     // Its first tick comes at once: a pool that does not answer is not a silent server.
     let mut heartbeat = tokio::time::interval(HEARTBEAT);
-    let pools = loop {
+    let (pools, health) = loop {
         tokio::select! {
-            pools = &mut pools => break pools.unwrap_or_default(),
+            both = &mut pools => break both.map_or_else(|_| Default::default(), |(pools, health)| (pools, Some(health))),
             _ = heartbeat.tick() => if to.send(SILENCE).await.is_err() { return },
             _ = to.closed() => return,
         }
     };
     let jobs = service.jobs.list().into_iter().rev().map(|job| LiveMessage::Job { job });
-    let first = missed.into_iter().chain([LiveMessage::Pools { pools }]).chain(jobs);
+    let health = health.map(|health| LiveMessage::Health { health });
+    let first = missed.into_iter().chain([LiveMessage::Pools { pools }]).chain(health).chain(jobs);
     for message in first.filter(|m| wanted.has(m)) {
         if to.send(text(&message)).await.is_err() {
             return;
@@ -252,6 +256,7 @@ fn text(message: &LiveMessage) -> Bytes {
         LiveMessage::Job { .. } => ("job", String::new()),
         LiveMessage::Datasets { .. } => ("datasets", String::new()),
         LiveMessage::Clients { .. } => ("clients", String::new()),
+        LiveMessage::Health { .. } => ("health", String::new()),
     };
     let data = serde_json::to_string(message).unwrap_or_default();
     format!("event: {name}\n{id}data: {data}\n\n").into()

@@ -16,6 +16,7 @@ impl From<Refused> for Problem {
         let code = match refused {
             Refused::Rule(_) => ErrorCode::InvalidRequest,
             Refused::Missing => ErrorCode::NotFound,
+            Refused::BuiltIn(_) => ErrorCode::Conflict,
             Refused::Failed(_) => ErrorCode::Internal,
         };
         Self::new(code, refused.to_string())

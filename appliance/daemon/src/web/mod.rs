@@ -53,6 +53,7 @@ fn handler(id: &str, filter: MethodFilter) -> Option<MethodRouter<Arc<Service>>>
         "getReadiness" => on(filter, system::readyz),
         "getMetrics" => on(filter, system::metrics),
         "getVersion" => on(filter, system::version),
+        "getSystemHealth" => on(filter, system::system_health),
         "getSystem" => on(filter, system::system),
         "listSettings" => on(filter, system::settings),
         "changeSettings" => on(filter, system::change_settings),

@@ -5,7 +5,9 @@ use super::guard::Audited;
 use super::reply::{Answer, Body, Problem, waiting};
 use crate::process;
 use crate::service::Service;
-use api::{Cache, ChangeSettings, Check, ErrorCode, HealthReply, SettingList, SettingsChanged, System, Version};
+use api::{
+    Cache, ChangeSettings, Check, ErrorCode, HealthReply, SettingList, SettingsChanged, System, SystemHealth, Version,
+};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -55,6 +57,11 @@ pub async fn version() -> Json<Version> {
         openzfs: "2.3.2".to_owned(),
         host: host::name(),
     })
+}
+
+/// The verdict on everything, as of now.
+pub async fn system_health(State(service): State<Arc<Service>>) -> Answer<Json<SystemHealth>> {
+    waiting(move || Ok(Json(service.health.assess(&service)))).await
 }
 
 pub async fn system(State(service): State<Arc<Service>>) -> Answer<Json<System>> {

@@ -23,6 +23,11 @@ static MEMORY: Info = Info {
     unit: Unit::Bytes,
     help: "Memory used by calls that are not yet answered and by replies that are not yet sent.",
 };
+static REFUSED: Info = Info {
+    name: "nfs_refused",
+    unit: Unit::Number,
+    help: "Requests and connections of clients that were refused because a table of the server was full.",
+};
 static CONNECTIONS: Info = Info { name: "nfs_connections", unit: Unit::Number, help: "Connections of NFS clients." };
 
 /// Maximum number of remembered clients. Above it, clients that are not connected are dropped, the
@@ -31,6 +36,43 @@ const CLIENTS_MAX: usize = 1024;
 
 /// Versions of NFS, as clients are listed with them.
 const PROTOCOLS: [&str; 4] = ["nfs3", "nfs4.0", "nfs4.1", "nfs4.2"];
+
+/// Table that was full when a client was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Clients of NFSv4.
+    Clients,
+    /// Sessions of NFSv4.1 and 4.2.
+    Sessions,
+    /// Open and lock owners of NFSv4.0.
+    Owners,
+    /// Opens and locks of NFSv4.
+    Opens,
+    /// Connections.
+    Connections,
+}
+
+impl Refusal {
+    pub const ALL: [Self; 5] = [Self::Clients, Self::Sessions, Self::Owners, Self::Opens, Self::Connections];
+
+    /// Name of the table, as the label of the metric.
+    pub fn table(self) -> &'static str {
+        match self {
+            Self::Clients => "clients",
+            Self::Sessions => "sessions",
+            Self::Owners => "owners",
+            Self::Opens => "opens",
+            Self::Connections => "connections",
+        }
+    }
+}
+
+/// Refusals because of one table.
+#[derive(Default)]
+struct Refused {
+    count: Counter,
+    last: AtomicU64,
+}
 
 /// Statistics of one client.
 #[derive(Default)]
@@ -115,6 +157,8 @@ pub struct Figures {
     pub written: Counter,
     clients: Mutex<HashMap<IpAddr, Arc<ClientFigures>>>,
     events: OnceLock<Arc<Events>>,
+    /// By table, in the order of [`Refusal::ALL`].
+    refused: [Refused; Refusal::ALL.len()],
     /// Memory used by calls and by answers. The transport updates it.
     pub(super) calls_memory: Arc<AtomicUsize>,
     pub(super) answers_memory: Arc<AtomicUsize>,
@@ -187,6 +231,22 @@ impl Figures {
         note::file(number, object);
     }
 
+    /// Records that a client was refused.
+    pub(super) fn refuse(&self, table: Refusal) {
+        let Some(refused) = self.refused.get(table as usize) else { return };
+        refused.count.increment();
+        refused.last.store(host::clock::seconds(), Ordering::Relaxed);
+    }
+
+    /// For each table, how often clients were refused since the server started, and when that last
+    /// happened, in seconds since 1970; 0: never.
+    pub fn refusals(&self) -> [(Refusal, u64, u64); Refusal::ALL.len()] {
+        Refusal::ALL.map(|table| {
+            let refused = self.refused.get(table as usize);
+            refused.map_or((table, 0, 0), |r| (table, r.count.get(), r.last.load(Ordering::Relaxed)))
+        })
+    }
+
     /// Records that a client has connected.
     pub(super) fn connected(&self, address: IpAddr) -> Arc<ClientFigures> {
         let mut clients = self.clients.lock();
@@ -251,6 +311,9 @@ impl Source for Figures {
         }
         out.counter(&READ, &[], &self.read);
         out.counter(&WRITTEN, &[], &self.written);
+        for (table, refused) in Refusal::ALL.into_iter().zip(&self.refused) {
+            out.counter(&REFUSED, &[("table", table.table())], &refused.count);
+        }
         let connections = self.clients.lock().values().map(|c| c.connections.load(Ordering::Relaxed)).sum();
         out.put(&CONNECTIONS, &[], observe::Value::Level(connections));
         let memory = [&self.calls_memory, &self.answers_memory].map(|bytes| bytes.load(Ordering::Relaxed) as u64);

@@ -31,7 +31,7 @@ use files::vfs::FileKind;
 
 pub use exports::hosts::{HostNames, HostPattern};
 pub use exports::{Exports, Share, ShareOptions};
-pub use figures::{ClientInfo, Figures};
+pub use figures::{ClientInfo, Figures, Refusal};
 pub use rpc::Limits;
 pub use server::{Config, PortMapper, Server, Versions};
 

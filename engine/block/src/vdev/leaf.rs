@@ -22,6 +22,7 @@ use host::device::Device;
 use host::device::faults::{Faults, Faulty};
 use host::device::latency::Latency;
 use host::sync::{Mutex, RwLock};
+use observe::{Histogram, Spread};
 use ondisk::label;
 use std::io;
 use std::ops::Range;
@@ -452,6 +453,11 @@ impl Leaf {
     /// count.
     pub fn busy_ns(&self) -> u64 {
         self.state.figures.busy_ns()
+    }
+
+    /// Durations of all reads and of all writes in nanoseconds, without the time in the queue.
+    pub fn times(&self) -> [Spread; 2] {
+        [&self.state.figures.read_time, &self.state.figures.write_time].map(Histogram::spread)
     }
 
     /// Number of reads, and their bytes.

@@ -13,13 +13,13 @@ const PATH: &str = "/v1/analytics/alerts";
 
 const COLUMNS: &[Column] = &[
     column("id", Kind::Number(0), 4, "Its number."),
-    column("state", Kind::Text, 9, "firing, quiet, or suspended."),
+    column("state", Kind::Text, 9, "firing, quiet, silenced, or suspended."),
     column("since", Kind::Text, 19, "Time since which it fires."),
     column("value", Kind::Number(3), 12, "Last value, in the unit of the limit."),
     column("side", Kind::Text, 5, "Side of the limit on which it fires."),
     column("limit", Kind::Number(3), 12, "The limit; of average and percentile in nanoseconds or bytes."),
     column("waiting", Kind::Number(0), 7, "Notifications still to be delivered."),
-    column("what", Kind::Text, 10, "Value compared each second: total, average, or a percentile."),
+    column("what", Kind::Text, 10, "Value compared each second: total, average, largest, or a percentile."),
     column("statistic", Kind::Text, 16, "The statistic."),
     column("title", Kind::Text, 16, "What it is called."),
 ];
@@ -34,7 +34,7 @@ pub fn command() -> Command {
         option(name, "SECONDS", help).value_parser(value_parser!(u32).range(1..=86_400)).default_value("60")
     };
     Command::new("alerts")
-        .about("List the alerts, make one, show one as JSON, suspend or remove one")
+        .about("List the alerts, make one, show one as JSON, silence, suspend or remove one")
         .args(args())
         .subcommand(
             Command::new("create")
@@ -56,6 +56,13 @@ pub fn command() -> Command {
                         .conflicts_with("percentile")
                         .help("Compare the average of a heat map [default: the total of a second]"),
                 )
+                .arg(
+                    Arg::new("largest")
+                        .long("largest")
+                        .action(ArgAction::SetTrue)
+                        .conflicts_with_all(["average", "percentile"])
+                        .help("Compare the largest value of a breakdown, such as that of a pool"),
+                )
                 .arg(option("percentile", "P", "Compare a percentile of a heat map").value_parser(value_parser!(f64)))
                 .arg(seconds("for", "Fire after so many seconds in a row"))
                 .arg(seconds("clear", "Clear after so many seconds in a row"))
@@ -66,6 +73,15 @@ pub fn command() -> Command {
         .subcommand(Command::new("show").about("Print an alert as JSON").arg(id()))
         .subcommand(Command::new("suspend").about("Suspend an alert").arg(id()))
         .subcommand(Command::new("resume").about("Resume an alert").arg(id()))
+        .subcommand(
+            Command::new("silence").about("Send no notifications of an alert for some hours").arg(id()).arg(
+                Arg::new("hours")
+                    .value_name("HOURS")
+                    .required(true)
+                    .value_parser(value_parser!(u64).range(0..=8760))
+                    .help("How long; 0 ends it"),
+            ),
+        )
         .subcommand(Command::new("destroy").about("Remove an alert").arg(id()))
 }
 
@@ -88,7 +104,12 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         "destroy" => drop(daemon.bytes("DELETE", &path, None)?),
         _ => {
             let Alert { rule, .. } = daemon.get(&path)?;
-            let changed: Alert = daemon.send("PUT", &path, &AlertRule { suspended: verb == "suspend", ..rule })?;
+            let rule = match of.try_get_one::<u64>("hours").ok().flatten() {
+                Some(0) => AlertRule { silent_until: None, ..rule },
+                Some(hours) => AlertRule { silent_until: Some(host::clock::seconds() + hours * 3600), ..rule },
+                None => AlertRule { suspended: verb == "suspend", ..rule },
+            };
+            let changed: Alert = daemon.send("PUT", &path, &rule)?;
             println!("{} {}: {}", changed.id, changed.rule.title, state(&changed));
         }
     }
@@ -103,6 +124,7 @@ fn rule(of: &ArgMatches) -> Result<AlertRule> {
     let reduction = match percentile {
         Some(_) => AlertReduction::Percentile,
         None if of.get_flag("average") => AlertReduction::Average,
+        None if of.get_flag("largest") => AlertReduction::Largest,
         None => AlertReduction::Total,
     };
     let (side, limit) = match (text("above"), text("below")) {
@@ -111,7 +133,9 @@ fn rule(of: &ArgMatches) -> Result<AlertRule> {
         _ => bail!("expected --above or --below"),
     };
     let limit = match reduction {
-        AlertReduction::Total => limit.parse().with_context(|| format!("'{limit}' is not a number"))?,
+        AlertReduction::Total | AlertReduction::Largest => {
+            limit.parse().with_context(|| format!("'{limit}' is not a number"))?
+        }
         _ => edge(limit, breakdown(&statistic).unwrap_or_default())? as f64,
     };
     let mut actions: Vec<_> = all("webhook").into_iter().map(|url| AlertAction::Webhook { url }).collect();
@@ -133,6 +157,7 @@ fn rule(of: &ArgMatches) -> Result<AlertRule> {
         for_seconds: seconds("for")?,
         clear_seconds: seconds("clear")?,
         suspended: false,
+        silent_until: None,
         actions,
     })
 }
@@ -140,6 +165,7 @@ fn rule(of: &ArgMatches) -> Result<AlertRule> {
 fn state(of: &Alert) -> &'static str {
     match of.firing_since {
         _ if of.rule.suspended => "suspended",
+        _ if of.rule.silent_until.is_some_and(|until| until > host::clock::seconds()) => "silenced",
         Some(_) => "firing",
         None => "quiet",
     }
@@ -150,6 +176,7 @@ fn row(of: &Alert) -> Vec<Value> {
     let what = match (rule.reduction, rule.percentile) {
         (AlertReduction::Total, _) => "total".to_owned(),
         (AlertReduction::Average, _) => "average".to_owned(),
+        (AlertReduction::Largest, _) => "largest".to_owned(),
         (AlertReduction::Percentile, p) => format!("p{}", p.unwrap_or_default()),
     };
     vec![

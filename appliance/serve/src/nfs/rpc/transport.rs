@@ -31,7 +31,7 @@ use super::connection::{Budgets, Connection};
 use super::{Peer, Registry};
 use crate::net::budget::Budget;
 use crate::net::waiting::Waiting;
-use crate::nfs::figures::Figures;
+use crate::nfs::figures::{Figures, Refusal};
 use in_place::InPlace;
 use jobs::{Handed, JobQueue};
 use memory::Memory;
@@ -201,6 +201,7 @@ impl Engine {
             };
             if self.connections.read().len() >= self.limits.connections {
                 tracing::warn!(%address, "too many connections: this one is closed");
+                self.listeners[index].registry.figures().refuse(Refusal::Connections);
                 continue;
             }
             if let Err(error) = self.take(socket, address, index) {

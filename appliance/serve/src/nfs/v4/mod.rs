@@ -123,6 +123,7 @@ impl Server {
             match chore {
                 Chore::Record(name) => self.records.add(&name),
                 Chore::Forget(name) => self.records.remove(&name),
+                Chore::Refuse(table) => self.core.figures.refuse(table),
             }
         }
         drop(released);

@@ -40,6 +40,7 @@ pub(crate) use sessions::{ChannelAttrs, SequenceAnswer, SequenceArgs};
 pub(crate) use stateid::{Asker, StateId};
 
 use super::status::{Result, Status};
+use crate::nfs::figures::Refusal;
 use crate::nfs::locks::{LockOwner, LockTable};
 use clock::Millis;
 use files::vfs::FileHandle;
@@ -85,6 +86,8 @@ pub(crate) enum Chore {
     Record(Vec<u8>),
     /// Remove the record of this client.
     Forget(Vec<u8>),
+    /// Count that a client was refused, because this table is full.
+    Refuse(Refusal),
 }
 
 /// The state of all clients.
@@ -309,6 +312,7 @@ impl State {
             return Ok(());
         }
         tracing::warn!(limit = self.limits.states, "NFSv4 clients hold too many opens and locks");
+        self.chores.push(Chore::Refuse(Refusal::Opens));
         Err(Status::RESOURCE)
     }
 

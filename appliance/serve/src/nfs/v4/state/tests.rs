@@ -429,9 +429,15 @@ fn a_full_server_refuses_and_makes_room_by_ending_whose_lease_ran_out() {
     let (a, b) = (ready_client(&mut state, b"a"), ready_client(&mut state, b"b"));
     let third = ExchangeId { name: b"c", verifier: [0; 8], update: false, caller: CALLER };
     assert_eq!(state.exchange_id(&third), Err(Status::DELAY));
+    let refused = |state: &mut State| -> Vec<Refusal> {
+        let refused = |chore| if let Chore::Refuse(table) = chore { Some(table) } else { None };
+        state.take_chores().0.into_iter().filter_map(refused).collect()
+    };
+    assert_eq!(refused(&mut state), [Refusal::Clients]);
     open(&mut state, a, 1, 1, 0).unwrap();
     open(&mut state, b, 1, 1, 0).unwrap();
     assert_eq!(open(&mut state, a, 2, 1, 0), Err(Status::RESOURCE));
+    assert_eq!(refused(&mut state), [Refusal::Opens]);
     state.tick(LEASE + 1);
     state.renew_client(a);
     open(&mut state, a, 2, 1, 0).unwrap();

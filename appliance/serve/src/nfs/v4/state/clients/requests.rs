@@ -1,6 +1,7 @@
 //! Requests about clients as a whole, and the removal of clients.
 
 use super::{Caller, Client, ExchangeAnswer, ExchangeId, host_part};
+use crate::nfs::figures::Refusal;
 use crate::nfs::locks::LockOwner;
 use crate::nfs::v4::state::{Chore, Entry, OwnerKey, State};
 use crate::nfs::v4::status::{Result, Status};
@@ -29,6 +30,7 @@ impl State {
     ) -> Result<u64> {
         if self.clients.len() >= self.limits.clients && !self.make_room() {
             tracing::warn!(limit = self.limits.clients, "there are too many NFSv4 clients");
+            self.chores.push(Chore::Refuse(Refusal::Clients));
             return Err(Status::DELAY);
         }
         let number = self.number();

@@ -1,7 +1,8 @@
 //! Requests of owners, in the order of their seqids.
 
 use super::{Begin, Owner, OwnerKey, Reply};
-use crate::nfs::v4::state::{Entry, State, StateId};
+use crate::nfs::figures::Refusal;
+use crate::nfs::v4::state::{Chore, Entry, State, StateId};
 use crate::nfs::v4::status::{Result, Status};
 
 /// Statuses that do not advance the seqid.
@@ -25,6 +26,7 @@ impl State {
             self.forget_idle_owners();
             if self.owners.len() >= self.limits.owners && !self.make_room() {
                 tracing::warn!(limit = self.limits.owners, "NFSv4 clients have too many open and lock owners");
+                self.chores.push(Chore::Refuse(Refusal::Owners));
                 return Err(Status::RESOURCE);
             }
         }

@@ -1,8 +1,9 @@
 //! Requests of sessions.
 
 use super::{ChannelAttrs, SequenceAnswer, SequenceArgs, Session, SessionState, Slot};
-use crate::nfs::v4::state::State;
+use crate::nfs::figures::Refusal;
 use crate::nfs::v4::state::clients::Caller;
+use crate::nfs::v4::state::{Chore, State};
 use crate::nfs::v4::status::{Result, Status};
 use bytes::Bytes;
 
@@ -59,6 +60,7 @@ impl State {
             || self.sessions.len() >= self.limits.sessions && !self.make_room()
         {
             tracing::warn!(client, "there are too many NFSv4 sessions");
+            self.chores.push(Chore::Refuse(Refusal::Sessions));
             return Err(Status::RESOURCE);
         }
         self.confirm_by_session(client)?;

@@ -22,20 +22,6 @@
 //! |        |       |                | block in sectors of 512 bytes                               |
 //! | 0x18   | 8     | rbp_padding    | ignored; zero                                               |
 //!
-//! The bonus of a complete list with two entries and one snapshot, and these entries: 40 blocks of
-//! object 3 from block 0, and 3 blocks of object 5 from block 1, all of 16 KiB:
-//!
-//! ```text
-//! 00000000  ff ff ff ff ff ff ff ff  ff ff ff ff ff ff ff ff  |................|
-//! 00000010  02 00 00 00 00 00 00 00  01 00 00 00 00 00 00 00  |................|
-//! 00000020  db 45 f5 37 10 ee 36 6a                           |.E.7..6j|
-//!
-//! 00000000  03 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |................|
-//! 00000010  27 00 00 00 00 00 20 00  00 00 00 00 00 00 00 00  |'..... .........|
-//! 00000020  05 00 00 00 00 00 00 00  01 00 00 00 00 00 00 00  |................|
-//! 00000030  02 00 00 00 00 00 20 00  00 00 00 00 00 00 00 00  |...... .........|
-//! ```
-//!
 //! Since: `redaction_bookmarks`. Source: include/sys/dsl_bookmark.h, include/sys/dmu_redact.h.
 
 use crate::endian::{Endian, need, words};

@@ -7,7 +7,7 @@ use admin::verbs::zfs::redact::{self, RedactRequest};
 
 /// The row of `zfs redact`.
 pub static VERB: Verb =
-    for_owner("redact", "Create a redaction bookmark, for streams that leave out private data", run)
+    for_owner("redact", "Create a bookmark of data that `zfs send --redact` leaves out", run)
         .usage(&["snapshot bookmark redaction_snapshot ..."])
         .operands(&[ArgKind::Snapshot, ArgKind::Text, ArgKind::Snapshot])
         .history("zfs redact")

@@ -6,15 +6,14 @@ use crate::verb::{Call, Verb, for_owner};
 use admin::verbs::zfs::redact::{self, RedactRequest};
 
 /// The row of `zfs redact`.
-pub static VERB: Verb =
-    for_owner("redact", "Create a bookmark of data that `zfs send --redact` leaves out", run)
-        .usage(&["snapshot bookmark redaction_snapshot ..."])
-        .operands(&[ArgKind::Snapshot, ArgKind::Text, ArgKind::Snapshot])
-        .history("zfs redact")
-        .examples(&[(
-            "zfs redact tank/db@monday public tank/db-cleaned@monday",
-            "List what a clone has changed or deleted; zfs send --redact public then leaves it out.",
-        )]);
+pub static VERB: Verb = for_owner("redact", "Create a bookmark of data that `zfs send --redact` leaves out", run)
+    .usage(&["snapshot bookmark redaction_snapshot ..."])
+    .operands(&[ArgKind::Snapshot, ArgKind::Text, ArgKind::Snapshot])
+    .history("zfs redact")
+    .examples(&[(
+        "zfs redact tank/db@monday public tank/db-cleaned@monday",
+        "List what a clone has changed or deleted; zfs send --redact public then leaves it out.",
+    )]);
 
 /// `zfs redact`.
 pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {

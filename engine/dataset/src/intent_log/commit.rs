@@ -36,6 +36,7 @@ use super::pending::{Batch, Entry, Item, Pending};
 use super::replay_skips::SkippedRecord;
 use super::turns::{Lead, Turns};
 use crate::live::SyncMode;
+use block::crypt::DatasetKeys;
 use block::{Class, WriteStore};
 use errors::{Error, Result};
 use host::clock::Stopwatch;
@@ -173,12 +174,24 @@ impl Drop for Adding<'_> {
     }
 }
 
-/// Blocks of a batch with their places in the chain, sealed for writing.
-struct Reserved<'c> {
-    blocks: Vec<(BlkPtr, Vec<u8>)>,
-    /// Bytes of their records, for the statistics.
-    record_bytes: Vec<usize>,
-    adding: Adding<'c>,
+/// Records with their place in the chain.
+struct Reserved {
+    /// Where they are written.
+    own: BlkPtr,
+    /// The block after it.
+    next: BlkPtr,
+    records: Vec<u8>,
+}
+
+impl Reserved {
+    /// Encodes the block and writes it.
+    fn write(self, ground: &dyn Ground, keys: Option<&DatasetKeys>) -> Result<()> {
+        let mut block = encode_block(self.own.lsize_bytes() as usize, &self.own, &self.next, &self.records);
+        let clock = Stopwatch::start();
+        ground.store().write_log(&self.own, &mut block, keys)?;
+        ground.figures().wrote(|| ground.name(), self.records.len(), clock.ns());
+        Ok(())
+    }
 }
 
 /// What the leader needs to prepare a batch.
@@ -336,7 +349,8 @@ impl Log {
         let clock = Stopwatch::start();
         let ticket = self.pending.lock().request(object);
         // Threads that arrive while others write wait here; the first of them then writes for all.
-        while let Some(lead) = self.turns.lead(ticket, self.ground.store().writers(FLIGHTS_MAX)) {
+        let flights_max = self.ground.store().writers(FLIGHTS_MAX);
+        while let Some(lead) = self.turns.lead(ticket, flights_max) {
             // Left over from a failed attempt.
             self.catch_up()?;
             self.write_batch(lead);
@@ -403,7 +417,7 @@ impl Log {
         if batch.entries.iter().any(|e| e.item == Item::Unloggable) || bytes > BATCH_BYTES_MAX {
             return Ok(false);
         }
-        let reserved = {
+        let (blocks, adding) = {
             let mut numbers = self.numbers.lock();
             let Some(first_bytes) = self.reserved_bytes(&mut numbers, synced)? else { return Ok(false) };
             let mut packer = Packer::new(first_bytes);
@@ -415,7 +429,7 @@ impl Log {
             self.reserve(&mut numbers, packer.finish())?
         };
         lead.prepared();
-        self.write_blocks(reserved)?;
+        self.write_blocks(blocks, adding)?;
         Ok(true)
     }
 
@@ -493,23 +507,18 @@ impl Log {
     }
 
     /// Gives `blocks` their places in the chain, and reserves the block after them.
-    fn reserve(&self, numbers: &mut Numbers, blocks: Vec<Packed>) -> Result<Reserved<'_>> {
-        numbers.forecast.note(blocks.iter().map(|b| b.records.len()).sum());
+    fn reserve(&self, numbers: &mut Numbers, blocks: Vec<Packed>) -> Result<(Vec<Reserved>, Adding<'_>)> {
+        let lengths: Vec<usize> = blocks.iter().map(|b| b.records.len()).collect();
+        numbers.forecast.note(lengths.iter().sum());
+        let last_bytes = numbers.forecast.block_bytes();
+        let next_bytes = lengths.iter().skip(1).map(|length| block_for(*length)).chain([last_bytes]);
         let adding = Adding::new(&self.chain);
-        let mut reserved = Vec::with_capacity(blocks.len());
-        for (i, packed) in blocks.iter().enumerate() {
-            let next_bytes = match blocks.get(i + 1) {
-                Some(next) => block_for(next.records.len()),
-                None => numbers.forecast.block_bytes(),
-            };
-            reserved.push(self.reserve_next(packed, next_bytes)?);
-        }
-        let record_bytes = blocks.iter().map(|b| b.records.len()).collect();
-        Ok(Reserved { blocks: reserved, record_bytes, adding })
+        let reserved = blocks.into_iter().zip(next_bytes).map(|(packed, bytes)| self.reserve_next(packed, bytes));
+        Ok((reserved.collect::<Result<_>>()?, adding))
     }
 
-    /// Reserves the block after the last one, which is to hold `packed`: returned with its pointer.
-    fn reserve_next(&self, packed: &Packed, next_bytes: u64) -> Result<(BlkPtr, Vec<u8>)> {
+    /// Puts `packed` into the reserved block, after reserving the one behind it.
+    fn reserve_next(&self, packed: Packed, next_bytes: u64) -> Result<Reserved> {
         let keys = self.objset.keys().map(AsRef::as_ref);
         let tx = self.ground.hold()?;
         let own = self.chain.lock().blocks.back().map(|b| b.bp).unwrap_or_default();
@@ -521,31 +530,26 @@ impl Log {
             last.max_txg = packed.max_txg;
         }
         chain.blocks.push_back(Block { bp: next, max_txg: 0, is_written: false });
-        Ok((own, encode_block(own.lsize_bytes() as usize, &own, &next, &packed.records)))
+        Ok(Reserved { own, next, records: packed.records })
     }
 
     /// Writes the blocks of a batch and flushes them.
-    fn write_blocks(&self, reserved: Reserved<'_>) -> Result<()> {
-        let Reserved { blocks, record_bytes, mut adding } = reserved;
-        let (store, figures) = (self.ground.store(), self.ground.figures());
-        let keys = self.objset.keys().map(AsRef::as_ref);
-        let written: Vec<BlkPtr> = blocks.iter().map(|(bp, _)| *bp).collect();
-        let blocks: Vec<_> = blocks.into_iter().map(|(bp, block)| (bp, Mutex::new(block))).collect();
-        let write = |i: usize| {
-            let (own, block) = &blocks[i];
-            let clock = Stopwatch::start();
-            store.write_log(own, &mut block.lock(), keys)?;
-            figures.wrote(|| self.ground.name(), record_bytes[i], clock.ns());
-            Ok(())
-        };
+    fn write_blocks(&self, blocks: Vec<Reserved>, mut adding: Adding<'_>) -> Result<()> {
+        let written: Vec<BlkPtr> = blocks.iter().map(|block| block.own).collect();
+        let (ground, keys) = (&self.ground, self.objset.keys());
         // One after the other where they would not wait for devices.
-        match store.writers(FLIGHTS_MAX) {
-            1 => (0..blocks.len()).try_for_each(write)?,
-            _ => host::work::each(blocks.len(), write).into_iter().collect::<Result<()>>()?,
+        if ground.store().writers(FLIGHTS_MAX) == 1 {
+            blocks.into_iter().try_for_each(|block| block.write(&**ground, keys.map(AsRef::as_ref)))?;
+        } else {
+            let jobs = blocks.into_iter().map(|block| {
+                let (ground, keys) = (ground.clone(), keys.cloned());
+                move || block.write(&*ground, keys.as_deref())
+            });
+            host::work::all(jobs.collect()).into_iter().collect::<Result<()>>()?;
         }
         // Records hold all their data and point to nothing, so only the devices of the log
         // blocks are flushed: those of a txg being written may have much to flush.
-        store.flush_blocks(&written)?;
+        ground.store().flush_blocks(&written)?;
         if let (Some(first), Some(last)) = (written.first(), written.last()) {
             let (first, last) = (first.checksum()[3], last.checksum()[3]);
             let mut chain = self.chain.lock();

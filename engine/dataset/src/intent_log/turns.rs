@@ -80,10 +80,18 @@ struct State {
     /// Oldest first.
     flights: VecDeque<Flight>,
     wait_txg: u64,
+    /// Batches that may be in flight, as the last request said.
+    flights_max: usize,
     depth: Depth,
 }
 
 impl State {
+    /// Whether the next batch may be prepared.
+    fn may_prepare(&self) -> bool {
+        let flights_max = if self.depth.singles > 0 { 1 } else { self.flights_max };
+        !self.is_preparing && self.flights.len() < flights_max
+    }
+
     /// Number of the batch that answers `ticket`.
     fn batch(&self, ticket: u64) -> usize {
         let flight = self.flights.iter().find(|flight| flight.serves >= ticket);
@@ -108,9 +116,9 @@ impl Turns {
     /// unless the devices turn out to write them one after the other.
     pub fn lead(&self, ticket: u64, flights_max: usize) -> Option<Lead<'_>> {
         let mut state = self.state.lock();
+        state.flights_max = flights_max;
         while state.answered < ticket {
-            let flights_max = if state.depth.singles > 0 { 1 } else { flights_max };
-            if state.taken < ticket && !state.is_preparing && state.flights.len() < flights_max {
+            if state.taken < ticket && state.may_prepare() {
                 state.is_preparing = true;
                 return Some(Lead { turns: self, serves: None, is_preparing: true, written: None });
             }
@@ -143,7 +151,7 @@ impl Turns {
         let first = state.flights.front().map_or(state.batches + 1, |flight| flight.number);
         change(&mut state);
         let left = state.flights.front().map_or(state.batches + 1, |flight| flight.number);
-        let next = (!state.is_preparing).then_some(state.batches + 1);
+        let next = state.may_prepare().then_some(state.batches + 1);
         drop(state);
         for answered in first..left {
             self.groups[answered % GROUPS].notify_all();

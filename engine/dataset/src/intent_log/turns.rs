@@ -12,7 +12,10 @@
 //! ZFS names: zl_issuer_lock, lwb states.
 
 use host::clock::Stopwatch;
+#[cfg(not(test))]
 use host::sync::{Condvar, Mutex};
+#[cfg(test)]
+use rig::schedule::{Condvar, Mutex};
 use std::collections::VecDeque;
 
 /// Number of batches whose mean duration decides whether several at once pay.
@@ -100,7 +103,7 @@ impl State {
 }
 
 /// The order of the batches of a log.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Turns {
     state: Mutex<State>,
     /// Threads that wait for batch n are in group n modulo [`GROUPS`], so that the end of a batch

@@ -86,6 +86,11 @@ impl RedactionList {
         bytes
     }
 
+    /// Whether the list is with respect to exactly these snapshots, by guid.
+    pub fn has_snaps(&self, guids: &[u64]) -> bool {
+        self.snaps.len() == guids.len() && self.snaps.iter().all(|snap| guids.contains(snap))
+    }
+
     /// Whether the list covers the whole snapshot. Otherwise it is being made, or that was
     /// interrupted.
     pub fn is_complete(&self) -> bool {

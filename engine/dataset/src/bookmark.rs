@@ -3,7 +3,7 @@
 //! Below: the ZAP in the head's field `com.delphix:bookmarks`. ZFS name: dsl_bookmark.
 
 use crate::dataset::Dataset;
-use crate::redact::RedactedBlocks;
+use crate::redact::{RedactedBlocks, header_of};
 use crate::zap::open_zap;
 use errors::{Error, Place, Result};
 use ondisk::dsl_dataset::FIELD_BOOKMARKS;
@@ -61,18 +61,18 @@ impl Bookmark {
         &self.phys
     }
 
+    /// Whether it is a redaction bookmark, which has a list of redacted blocks.
+    pub fn is_redaction(&self) -> bool {
+        self.phys.redaction_obj != 0
+    }
+
     /// The header of the list of redacted blocks, for a redaction bookmark.
     pub fn redaction_list(&self) -> Result<Option<RedactionList>> {
-        if self.phys.redaction_obj == 0 {
+        if !self.is_redaction() {
             return Ok(None);
         }
         let object = self.dataset.mos().object(self.phys.redaction_obj).at(&self.name)?;
-        let list = match object.spill().at(&self.name)? {
-            // With many snapshots the header is the spill block instead of the bonus.
-            Some(spill) => RedactionList::parse(&spill.data, spill.endian),
-            None => RedactionList::parse(object.bonus(), object.endian()),
-        };
-        let list = list.at(&self.name)?;
+        let list = header_of(&object).at(&self.name)?;
         if (list.snaps.len() as u64) < list.num_snaps {
             let what = format!("a redaction list with {} of {} snapshots", list.snaps.len(), list.num_snaps);
             return Err(Error::corrupt(&self.name, what));

@@ -10,6 +10,7 @@ use crate::tree::{DatasetState, Datasets};
 use crate::zap::{fields_of, open_zap};
 use errors::{Error, Place, Result};
 use object::ObjectSet;
+use ondisk::dsl_dataset::FIELD_REDACTED_DATASETS;
 use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;
 use ondisk::zap::Value as ZapValue;
 use ondisk::{DslDataset, ObjsetKind};
@@ -219,6 +220,12 @@ impl Dataset {
             Some(zap) => zap.lookup(name).at(self.name()),
             None => Ok(None),
         }
+    }
+
+    /// For a dataset that was received from a redacted stream, and so lacks blocks: guids of the
+    /// snapshots with respect to which it is redacted.
+    pub fn redacted_by(&self) -> Result<Option<Vec<u64>>> {
+        Ok(self.field(FIELD_REDACTED_DATASETS)?.map(|guids| guids.ints))
     }
 
     /// A field that is a single number.

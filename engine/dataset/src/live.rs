@@ -521,7 +521,7 @@ fn check_writable(dataset: &Dataset) -> Result<()> {
     if dataset.phys().has(DslDataset::FLAG_INCONSISTENT) {
         return Err(Error::invalid(dataset.name(), "it is inconsistent: a receive or destroy broke off"));
     }
-    if dataset.field(ondisk::dsl_dataset::FIELD_REDACTED_DATASETS)?.is_some() {
+    if dataset.redacted_by()?.is_some() {
         return unsupported("writing a redacted dataset");
     }
     if !dataset.phys().has(DslDataset::FLAG_UNIQUE_ACCURATE) {

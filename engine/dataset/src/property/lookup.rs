@@ -268,7 +268,7 @@ fn is_mounted(d: &Dataset, view: &View<'_>) -> Result<bool> {
         Mounts::AsImported => {
             // Redacted file systems are mounted only manually, so that they are not mistaken for
             // complete ones.
-            let redacted = d.field(ondisk::dsl_dataset::FIELD_REDACTED_DATASETS)?.is_some();
+            let redacted = d.redacted_by()?.is_some();
             if d.kind()? != DatasetKind::FileSystem || d.phys().has(DslDataset::FLAG_INCONSISTENT) || redacted {
                 return Ok(false);
             }

@@ -9,7 +9,7 @@ use crate::bookmark::Bookmark;
 use crate::dataset::Dataset;
 use crate::resume;
 use errors::{Place, Result};
-use ondisk::dsl_dataset::{FIELD_IVSET_GUID, FIELD_REDACTED_DATASETS};
+use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::dsl_dir::{FIELD_FILESYSTEM_COUNT, FIELD_SNAPSHOT_COUNT, FIELD_SNAPSHOTS_CHANGED};
 use ondisk::{DslBookmark, DslDataset, ObjsetKind};
 
@@ -54,9 +54,9 @@ pub(super) fn of_dataset(d: &Dataset, name: &str, view: &View<'_>) -> Result<Opt
             text(Some(names.join(",")).filter(|names| !names.is_empty()))
         }
         "origin" => text(d.origin()?.map(|o| o.name().to_owned())),
-        "redacted" => number(u64::from(d.field(FIELD_REDACTED_DATASETS)?.is_some())),
-        "redact_snaps" => match d.field(FIELD_REDACTED_DATASETS)? {
-            Some(guids) => text(Some(snapshot_names(d, &guids.ints)?)),
+        "redacted" => number(u64::from(d.redacted_by()?.is_some())),
+        "redact_snaps" => match d.redacted_by()? {
+            Some(guids) => text(Some(snapshot_names(d, &guids)?)),
             None => Ok(None),
         },
         "useraccounting" => number(u64::from(d.objset_without_keys()?.user_used().is_some())),

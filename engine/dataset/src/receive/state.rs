@@ -21,6 +21,7 @@ use crate::write::receive_progress::{ReceivedTo, put};
 use crate::write::tree;
 use errors::{Error, Refusal, Result};
 use ondisk::DslDataset;
+use ondisk::RedactionList;
 use ondisk::dsl_dataset as field;
 use ondisk::send_record::Features;
 use ondisk::zap::Value as ZapValue;
@@ -105,8 +106,8 @@ pub(super) fn resume(live: &LiveDatasets, incoming: &Incoming, target: &Target<'
             return invalid("the stream does not continue where the receive was interrupted");
         }
         if let Some(redacted) = &incoming.redacted {
-            let known = cx.field(node.head, field::FIELD_REDACTED_DATASETS)?.map(|guids| guids.ints);
-            if known.is_none_or(|known| known.len() != redacted.len() || known.iter().any(|k| !redacted.contains(k))) {
+            let known = cx.field(node.head, field::FIELD_REDACTED_DATASETS)?;
+            if known.is_none_or(|known| !RedactionList::empty(known.ints).has_snaps(redacted)) {
                 return invalid("the stream is redacted with respect to other snapshots");
             }
         }

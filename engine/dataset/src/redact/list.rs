@@ -3,7 +3,16 @@
 use block::Block;
 use errors::{Error, Place, Result};
 use object::Object;
-use ondisk::RedactBlock;
+use ondisk::{RedactBlock, RedactionList};
+
+/// Reads the header of the redaction list in `object`.
+pub(crate) fn header_of(object: &Object) -> Result<RedactionList> {
+    match object.spill()? {
+        // With many snapshots the header is the spill block instead of the bonus.
+        Some(spill) => RedactionList::parse(&spill.data, spill.endian).map_err(Into::into),
+        None => RedactionList::parse(object.bonus(), object.endian()).map_err(Into::into),
+    }
+}
 
 /// The entries of a redaction list from one block of the snapshot on. After an error there are no
 /// more.

@@ -18,7 +18,7 @@ mod list;
 mod ranges;
 mod refusal;
 
-pub(crate) use list::RedactedBlocks;
+pub(crate) use list::{RedactedBlocks, header_of};
 pub use refusal::NotRedacted;
 
 use crate::dataset::Dataset;
@@ -28,7 +28,6 @@ use crate::write::redaction::{self, Started};
 use errors::{Error, Place, Refusal, Result};
 use host::channel::bounded;
 use object::ObjectSet;
-use ondisk::dsl_dataset::FIELD_REDACTED_DATASETS;
 use ondisk::{RedactBlock, RedactionList};
 use ranges::{Position, Range};
 use std::sync::Arc;
@@ -97,7 +96,7 @@ pub fn redact(
 }
 
 fn check_unredacted(dataset: &Dataset) -> std::result::Result<(), NotRedacted> {
-    match dataset.field(FIELD_REDACTED_DATASETS)? {
+    match dataset.redacted_by()? {
         Some(_) => Err(NotRedacted::Redacted),
         None => Ok(()),
     }

@@ -16,7 +16,7 @@ use crate::tree::Entry;
 use block::crypt::attribute as key_attribute;
 use errors::{Error, Result};
 use object::ObjectSet;
-use ondisk::dsl_dataset::{FIELD_IVSET_GUID, FIELD_REDACTED_DATASETS};
+use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::nvlist::{Nvlist, Value};
 use ondisk::send_record::{Begin, Features};
 use ondisk::{DslDataset, Endian, ObjsetKind};
@@ -107,14 +107,14 @@ pub(super) fn list(
     // With respect to which snapshots the stream is redacted, or the dataset itself.
     let redacted = match redact {
         Some(mark) => snaps_of(mark)?,
-        None => redacted_by(to)?,
+        None => to.redacted_by()?,
     };
     if let Some(guids) = redacted {
         list.put("redact_snaps", guids);
     }
     let base = match from {
         Some(Base::Bookmark(mark)) => snaps_of(mark)?,
-        Some(Base::Snapshot(base)) => redacted_by(base)?,
+        Some(Base::Snapshot(base)) => base.redacted_by()?,
         None => None,
     };
     if let Some(guids) = base {
@@ -140,11 +140,6 @@ pub(super) fn list(
 /// The snapshots that a redaction bookmark was made with; `None` for other bookmarks.
 fn snaps_of(mark: &Bookmark) -> Result<Option<Vec<u64>>> {
     Ok(mark.redaction_list()?.map(|list| list.snaps))
-}
-
-/// The snapshots with respect to which a dataset is redacted.
-fn redacted_by(dataset: &Dataset) -> Result<Option<Vec<u64>>> {
-    Ok(dataset.field(FIELD_REDACTED_DATASETS)?.map(|guids| guids.ints))
 }
 
 fn key_data(to: &Dataset, set: &ObjectSet, from_ivset: u64) -> Result<Nvlist> {

@@ -40,6 +40,6 @@ pub fn estimate(to: &Dataset, from: Option<&Base>, options: Options) -> Result<u
 /// Whether the counters do not suffice for an estimate: [`super::Outgoing::measure`] has to walk.
 pub fn needs_measuring(from: Option<&Base>, redact: Option<&Bookmark>) -> bool {
     redact.is_some()
-        || matches!(from, Some(Base::Bookmark(mark)) if mark.phys().redaction_obj != 0
+        || matches!(from, Some(Base::Bookmark(mark)) if mark.is_redaction()
             || mark.phys().flags & DslBookmark::FLAG_HAS_FBN == 0)
 }

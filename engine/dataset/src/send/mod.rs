@@ -57,7 +57,7 @@ impl Outgoing {
         redact: Option<&Bookmark>,
     ) -> Result<Self> {
         let base = match from {
-            Some(Base::Bookmark(mark)) if mark.phys().redaction_obj != 0 => Some(mark),
+            Some(Base::Bookmark(mark)) if mark.is_redaction() => Some(mark),
             _ => None,
         };
         if let Some(from) = from {

@@ -9,9 +9,8 @@ use super::redaction_list::{BLOCK_BYTES, BOOKMARKS, TYPE, snaps_max};
 use super::tree;
 use crate::dataset::Dataset;
 use crate::live::{LiveDatasets, Redacting};
-use crate::redact::{NotRedacted, RedactedBlocks};
+use crate::redact::{NotRedacted, RedactedBlocks, header_of};
 use errors::{Error, Place, Refusal, Result};
-use object::Object;
 use ondisk::{Endian, RedactBlock, RedactionList};
 use pool::SpaceCheck;
 
@@ -80,8 +79,8 @@ fn resume(cx: &Cx<'_>, list: u64, snaps: &[u64]) -> Result<std::result::Result<(
         return Ok(Err(NotRedacted::Exists));
     }
     let object = cx.object(list)?;
-    let header = header_of(&object)?;
-    if header.snaps.len() != snaps.len() || snaps.iter().any(|guid| !header.snaps.contains(guid)) {
+    let header = header_of(&object).at_with(|| object.place())?;
+    if !header.has_snaps(snaps) {
         return Ok(Err(NotRedacted::OtherSnapshots));
     }
     if header.is_complete() {
@@ -91,14 +90,6 @@ fn resume(cx: &Cx<'_>, list: u64, snaps: &[u64]) -> Result<std::result::Result<(
     let Some(last) = header.entries.checked_sub(1) else { return Ok(Ok((0, 0))) };
     let last = RedactedBlocks::new(object, header.entries, (0, 0)).entry(last)?;
     Ok(Ok((last.object, last.end())))
-}
-
-fn header_of(object: &Object) -> Result<RedactionList> {
-    let header = match object.spill()? {
-        Some(spill) => RedactionList::parse(&spill.data, spill.endian),
-        None => RedactionList::parse(object.bonus(), object.endian()),
-    };
-    header.at_with(|| object.place())
 }
 
 /// Appends entries to the list; `position`: everything before it is then in the list.
@@ -122,9 +113,8 @@ pub(crate) fn append(
         if object.dnode().object_type != TYPE {
             return Err(gone());
         }
-        let mut header = header_of(&object)?;
-        if header.is_complete() || header.snaps.len() != snaps.len() || snaps.iter().any(|s| !header.snaps.contains(s))
-        {
+        let mut header = header_of(&object).at_with(|| object.place())?;
+        if header.is_complete() || !header.has_snaps(&snaps) {
             return Err(gone());
         }
         let offset = header.entries * RedactBlock::SIZE_BYTES as u64;

@@ -12,7 +12,6 @@ use dataset::write::{self, ReceivedProperties};
 use dataset::{Dataset, Datasets, ListOptions};
 use errors::{Error, Refusal};
 use ondisk::ObjsetKind;
-use ondisk::dsl_dataset::FIELD_REDACTED_DATASETS;
 use ondisk::send_record::{Begin, Body, Features};
 use std::io::Read;
 use std::sync::Arc;
@@ -66,8 +65,9 @@ impl Receiver<'_> {
             cx.print(&format!("{how} clone origin {origin}\n"));
         }
         self.find_place(&tree, begin, makes, &to_name, &mut to);
-        let is_there = tree.dataset(&to.dataset).is_ok();
-        let was_redacted = is_redacted(&tree, &to.dataset);
+        let there = tree.dataset(&to.dataset).ok();
+        let is_there = there.is_some();
+        let was_redacted = there.is_some_and(|head| head.redacted_by().is_ok_and(|guids| guids.is_some()));
         if asked.is_prefix && !asked.is_tail && !asked.is_dry && !is_there {
             self.make_parents(&to)?;
         }
@@ -316,12 +316,6 @@ impl Receiver<'_> {
         };
         Failure::failed(format!("{cannot}: {text}"))
     }
-}
-
-/// Whether a dataset lacks blocks, because it was received from a redacted stream.
-fn is_redacted(tree: &Arc<Datasets>, name: &str) -> bool {
-    let field = tree.dataset(name).and_then(|head| head.field(FIELD_REDACTED_DATASETS));
-    field.is_ok_and(|field| field.is_some())
 }
 
 /// The snapshot with that guid whose name is nearest to `name`: copies may exist in several places.

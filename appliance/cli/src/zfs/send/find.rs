@@ -29,7 +29,7 @@ pub(super) fn redaction_bookmark(
         return Err(failed("cannot do a redacted send to a filesystem"));
     };
     match source.entry(cx, &format!("{of}#{short}"))?.map(|found| found.entry) {
-        Some(Entry::Bookmark(mark)) if mark.phys().redaction_obj != 0 => Ok(Some(mark)),
+        Some(Entry::Bookmark(mark)) if mark.is_redaction() => Ok(Some(mark)),
         Some(_) => Err(failed("not a redaction bookmark")),
         None => Ok(None),
     }
@@ -43,13 +43,6 @@ pub(super) fn words<'l>(state: &'l Nvlist, name: &str) -> Option<&'l [u64]> {
     }
 }
 
-/// Whether a bookmark is redacted with respect to exactly these snapshots.
-fn is_redacted_by(mark: &Bookmark, guids: &[u64]) -> errors::Result<bool> {
-    Ok(mark
-        .redaction_list()?
-        .is_some_and(|list| list.snaps.len() == guids.len() && list.snaps.iter().all(|snap| guids.contains(snap))))
-}
-
 /// The complete redaction bookmark of the dataset of snapshot `name` with respect to these
 /// snapshots; otherwise why there is none, in OpenZFS's words.
 pub(super) fn bookmark_by_snaps(tree: &Arc<Datasets>, name: &str, guids: &[u64]) -> Result<Bookmark, String> {
@@ -57,8 +50,8 @@ pub(super) fn bookmark_by_snaps(tree: &Arc<Datasets>, name: &str, guids: &[u64])
     let read = |e: Error| e.to_string();
     let marks = tree.dataset(of).and_then(|head| head.bookmarks()).map_err(read)?;
     for mark in marks {
-        if is_redacted_by(&mark, guids).map_err(read)? {
-            return match mark.redaction_list().map_err(read)?.is_some_and(|list| list.is_complete()) {
+        if let Some(list) = mark.redaction_list().map_err(read)?.filter(|list| list.has_snaps(guids)) {
+            return match list.is_complete() {
                 true => Ok(mark),
                 false => Err("incomplete redaction bookmark provided".to_owned()),
             };
@@ -76,28 +69,36 @@ pub(super) fn base_by_guid(
     redacted_by: Option<&[u64]>,
 ) -> errors::Result<Option<Base>> {
     let Some(guids) = redacted_by else { return by_guid(tree, near, guid, true) };
-    let options = ListOptions { bookmarks: true, ..ListOptions::all() };
-    let mut found: Vec<Bookmark> = Vec::new();
-    for entry in tree.list(&[], &options)?.entries {
-        if let Entry::Bookmark(mark) = entry
-            && mark.phys().guid == guid
-            && is_redacted_by(&mark, guids)?
+    let mut found = Vec::new();
+    for entry in with_guid(tree, guid, true)? {
+        if let Entry::Bookmark(mark) = &entry
+            && mark.redaction_list()?.is_some_and(|list| list.has_snaps(guids))
         {
-            found.push(mark);
+            found.push(entry);
         }
     }
-    Ok(found.into_iter().min_by_key(|mark| distance(near, mark.name())).map(Base::Bookmark))
+    Ok(nearest(near, found))
 }
 
 /// The snapshot, or bookmark, with that guid. Copies of a snapshot share its guid: of several, the
 /// one nearest to the dataset of the snapshot `near`.
 pub(super) fn by_guid(tree: &Arc<Datasets>, near: &str, guid: u64, bookmarks: bool) -> errors::Result<Option<Base>> {
+    Ok(nearest(near, with_guid(tree, guid, bookmarks)?))
+}
+
+/// All snapshots, and bookmarks, with that guid.
+fn with_guid(tree: &Arc<Datasets>, guid: u64, bookmarks: bool) -> errors::Result<Vec<Entry>> {
     let options = ListOptions { bookmarks, ..ListOptions::all() };
-    let all = tree.list(&[], &options)?.entries.into_iter().filter(|entry| match entry {
+    let mut all = tree.list(&[], &options)?.entries;
+    all.retain(|entry| match entry {
         Entry::Dataset(d) => d.is_snapshot() && d.phys().guid == guid,
         Entry::Bookmark(b) => b.phys().guid == guid,
     });
-    Ok(all.min_by_key(|entry| distance(near, entry.name())).map(base_of))
+    Ok(all)
+}
+
+fn nearest(near: &str, entries: Vec<Entry>) -> Option<Base> {
+    entries.into_iter().min_by_key(|entry| distance(near, entry.name())).map(base_of)
 }
 
 /// The distance between a snapshot or bookmark and the dataset of the snapshot `near`: the steps up

@@ -254,7 +254,7 @@ fn patiently(open: impl Fn() -> Result<Arc<OwnedPool>>) -> Result<Arc<OwnedPool>
 
 /// Mounts the file systems of a pool that are mounted automatically and are not mounted yet.
 fn mount_all(owner: &Arc<Owner>, pool: &OwnedPool) {
-    let all = match admin::mounts::rules::all(pool) {
+    let all = match admin::mounts::rules::all(pool, admin::mounts::Redacted::Skip) {
         Ok(all) => all,
         Err(error) => return tracing::error!(pool = pool.name(), error = %format!("{error:#}"), "nothing is mounted"),
     };

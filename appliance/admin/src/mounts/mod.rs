@@ -14,7 +14,7 @@ mod remount;
 pub mod rules;
 
 pub use remount::{NotPrepared, Remount};
-pub use rules::{NotMounted, Plan};
+pub use rules::{NotMounted, Plan, Redacted};
 
 use crate::state::Imported;
 use crate::{House, OwnedPool};
@@ -151,7 +151,7 @@ impl<'a> PoolMounts<'a> {
         };
         for name in names {
             // One that is redacted was mounted on request.
-            let result = match rules::plan_with_redacted(&pool, name) {
+            let result = match rules::plan(&pool, name, Redacted::Mount) {
                 Ok(plan) => self.mounter.mount(&pool, name, &plan).map_err(|e| text(&e)),
                 Err(NotMounted::Broken(why)) => Err(why),
                 Err(_) => Ok(()),
@@ -180,7 +180,7 @@ impl<'a> PoolMounts<'a> {
         if !self.is_automatic() {
             return report;
         }
-        let all = match rules::all(pool) {
+        let all = match rules::all(pool, Redacted::Skip) {
             Ok(all) => all,
             Err(error) => {
                 report.add(format!("cannot mount '{}': {error:#}", pool.name()), true);
@@ -207,7 +207,7 @@ impl<'a> PoolMounts<'a> {
         let Ok(pool) = self.house.import(self.record) else { return report };
         let ends = name.match_indices('/').map(|(at, _)| at).chain([name.len()]);
         for dataset in ends.map(|end| &name[..end]).filter(|d| d.contains('/') && !self.is_mounted(d)) {
-            if let Some(plan) = rules::plan(&pool, dataset).ok().filter(|plan| !plan.by_name) {
+            if let Some(plan) = rules::plan(&pool, dataset, Redacted::Skip).ok().filter(|plan| !plan.by_name) {
                 self.mount_automatically(&pool, dataset, &plan, &mut report);
             }
         }

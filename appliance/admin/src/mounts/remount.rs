@@ -1,7 +1,7 @@
 //! Properties that determine where and how file systems are mounted: what changing them does to
 //! mounts.
 
-use super::{MountReport, Mounted, NotUnmounted, PoolMounts, rules, text};
+use super::{MountReport, Mounted, NotUnmounted, PoolMounts, Redacted, rules, text};
 
 /// Properties that determine where and how a dataset is mounted.
 const MOUNTING: [&str; 7] = ["mountpoint", "canmount", "readonly", "exec", "setuid", "devices", "sharenfs"];
@@ -59,9 +59,10 @@ impl Remount<'_> {
         };
         let mut report = MountReport::default();
         let mut names = placeless;
-        names.retain(|name| rules::plan(&pool, name).is_ok_and(|plan| !plan.by_name));
+        names.retain(|name| rules::plan(&pool, name, Redacted::Skip).is_ok_and(|plan| !plan.by_name));
         names.extend(unmounted);
-        let changed = below.iter().any(|m| rules::plan(&pool, &m.dataset).is_ok_and(|plan| plan != m.plan));
+        let changed =
+            below.iter().any(|m| rules::plan(&pool, &m.dataset, Redacted::Skip).is_ok_and(|plan| plan != m.plan));
         if changed {
             match mounts.mounter.unmount_placed(mounts.record.guid, &dataset, false) {
                 Ok(unmounted) => names.extend(unmounted.into_iter().map(|m| m.dataset)),

@@ -61,34 +61,30 @@ pub fn is_placed_by_others(pool: &OwnedPool, name: &str) -> bool {
     matches!(dataset.ok().and_then(source), Some(Source::Default | Source::Inherited(_)))
 }
 
+/// What to do with file systems that were received from a redacted stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Redacted {
+    Skip,
+    /// As `zfs mount -f`.
+    Mount,
+}
+
 /// How the dataset `name` is to be mounted.
-pub fn plan(pool: &OwnedPool, name: &str) -> Result<Plan, NotMounted> {
-    plan_by(pool, name, plan_of)
-}
-
-/// The same, even if it is redacted: `-f`.
-pub fn plan_with_redacted(pool: &OwnedPool, name: &str) -> Result<Plan, NotMounted> {
-    plan_by(pool, name, plan_of_any)
-}
-
-fn plan_by(
-    pool: &OwnedPool,
-    name: &str,
-    plan: impl Fn(&OwnedPool, &Dataset) -> Result<Plan, NotMounted>,
-) -> Result<Plan, NotMounted> {
+pub fn plan(pool: &OwnedPool, name: &str, redacted: Redacted) -> Result<Plan, NotMounted> {
     let broken = |e: &dyn std::fmt::Display| NotMounted::Broken(e.to_string());
     let dataset = pool.datasets().map_err(|e| broken(&format!("{e:#}")))?.dataset(name).map_err(|e| broken(&e))?;
-    plan(pool, &dataset)
+    plan_of(pool, &dataset, redacted)
 }
 
-fn plan_of(pool: &OwnedPool, dataset: &Dataset) -> Result<Plan, NotMounted> {
+fn plan_of(pool: &OwnedPool, dataset: &Dataset, redacted: Redacted) -> Result<Plan, NotMounted> {
     let plan = plan_of_any(pool, dataset)?;
     match property(pool, dataset, "redacted").as_deref() {
-        Some("1") => Err(NotMounted::Redacted),
+        Some("1") if redacted == Redacted::Skip => Err(NotMounted::Redacted),
         _ => Ok(plan),
     }
 }
 
+/// How it is to be mounted, redacted or not.
 fn plan_of_any(pool: &OwnedPool, dataset: &Dataset) -> Result<Plan, NotMounted> {
     let broken = |e: errors::Error| NotMounted::Broken(e.to_string());
     if dataset.kind().map_err(broken)? != DatasetKind::FileSystem {
@@ -123,7 +119,9 @@ fn plan_of_any(pool: &OwnedPool, dataset: &Dataset) -> Result<Plan, NotMounted> 
 /// The file system `name` and its descendants without a mount point in their properties, in mount
 /// order. Empty if `name` has a mount point: its descendants then inherit one.
 pub fn placeless(pool: &OwnedPool, name: &str) -> Result<Vec<String>, anyhow::Error> {
-    let without = |dataset: &Dataset| matches!(plan_of(pool, dataset), Err(NotMounted::Legacy | NotMounted::NoPlace));
+    let without = |dataset: &Dataset| {
+        matches!(plan_of(pool, dataset, Redacted::Skip), Err(NotMounted::Legacy | NotMounted::NoPlace))
+    };
     let datasets = pool.datasets()?;
     if !without(&datasets.dataset(name)?) {
         return Ok(Vec::new());
@@ -135,25 +133,13 @@ pub fn placeless(pool: &OwnedPool, name: &str) -> Result<Vec<String>, anyhow::Er
 
 /// The file systems of a pool that are mounted automatically, in mount order: parents before
 /// children.
-pub fn all(pool: &OwnedPool) -> Result<Vec<(String, Plan)>, anyhow::Error> {
-    all_by(pool, plan_of)
-}
-
-/// The same with redacted file systems: `-f`.
-pub fn all_with_redacted(pool: &OwnedPool) -> Result<Vec<(String, Plan)>, anyhow::Error> {
-    all_by(pool, plan_of_any)
-}
-
-fn all_by(
-    pool: &OwnedPool,
-    plan: impl Fn(&OwnedPool, &Dataset) -> Result<Plan, NotMounted>,
-) -> Result<Vec<(String, Plan)>, anyhow::Error> {
+pub fn all(pool: &OwnedPool, redacted: Redacted) -> Result<Vec<(String, Plan)>, anyhow::Error> {
     let datasets = pool.datasets()?;
     let mut found = Vec::new();
     let options = dataset::ListOptions::heads();
     for entry in datasets.list(&[&pool.name()], &options)?.entries {
         let Some(dataset) = entry.dataset() else { continue };
-        if let Ok(plan) = plan(pool, dataset)
+        if let Ok(plan) = plan_of(pool, dataset, redacted)
             && !plan.by_name
         {
             found.push((dataset.name().to_owned(), plan));

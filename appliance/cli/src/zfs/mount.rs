@@ -14,7 +14,7 @@ use crate::json::{self, Object};
 use crate::shared_options::JSON;
 use crate::verb::{Call, Verb, for_owner};
 use crate::zpool::pools;
-use admin::mounts::{Plan, rules};
+use admin::mounts::{Plan, Redacted, rules};
 use admin::verbs::Found;
 use admin::verbs::zfs::keys::{self, KeysRequest};
 use dataset::{DatasetKind, View, property};
@@ -149,7 +149,8 @@ fn mount_all(cx: &mut Context<'_>, parsed: &Parsed) -> Outcome {
         if parsed.has('l') {
             code |= load_keys(cx, name, None)?.unwrap_or(1);
         }
-        let all = if parsed.has('f') { rules::all_with_redacted(&pool) } else { rules::all(&pool) };
+        let redacted = if parsed.has('f') { Redacted::Mount } else { Redacted::Skip };
+        let all = rules::all(&pool, redacted);
         let all = all.map_err(|e| Failure::failed(format!("cannot mount '{}': {e:#}", record.name)))?;
         let is_below = |dataset: &str| admin::mounts::is_at_or_below(dataset, name);
         let all = all.into_iter().filter(|(dataset, _)| is_below(dataset) && owner.mounts.of(dataset).is_none());
@@ -270,7 +271,7 @@ fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &Parsed) -> Result<(), St
     let failed = |why: String| format!("cannot mount '{place}': {why}");
     if let Some(owner) = crate::mounts::owner(cx, found.pool.record.guid) {
         let pool = owner.house.import(&found.pool.record).map_err(|e| failed(format!("{e:#}")))?;
-        let mut plan = rules::plan_with_redacted(&pool, name).map_err(|e| failed(format!("{e:?}")))?;
+        let mut plan = rules::plan(&pool, name, Redacted::Mount).map_err(|e| failed(format!("{e:?}")))?;
         change_plan(&mut plan, parsed).map_err(failed)?;
         return owner.mounts.mount(&pool, name, &plan).map_err(|e| failed(admin::mounts::text(&e)));
     }

@@ -102,6 +102,19 @@ pub fn imported(reason: Reason) -> Option<(String, String)> {
             "The intent log cannot be read.  It may contain the latest synchronous writes.\n",
             "Reconnect the log device and run 'zpool online', or discard the log with\n\t'zpool clear'.\n",
         ),
+        Reason::SuspendedMultihost => (
+            "The pool is suspended because multihost writes failed or were delayed: another\n\tsystem could import it \
+             undetected.  Reads continue, writes wait.\n",
+            "Make sure the devices are connected, then run 'zpool clear', which first\n\tmakes sure that no other system has \
+             the pool.\n",
+        ),
+        Reason::HostidActive => {
+            ("The pool is in use by another system.\n", "Export the pool on the other system, then import it here.\n")
+        }
+        Reason::HostidRequired => (
+            "The pool is shared by several systems, and this one has no hostid.\n",
+            "Set a unique hostid with zgenhostid(8).\n",
+        ),
         Reason::HostidMismatch => (
             "The pool was last used by another system, and may still be in use there.\n",
             "Export the pool on the other system, then import it here.\n",
@@ -134,12 +147,18 @@ pub fn found(reason: Reason, indent: &str) -> Option<String> {
         ),
         Reason::UnsupFeatRead => "The pool uses the following feature(s) not supported on this system:\n".into(),
         Reason::HostidMismatch => "The pool was last accessed by another system.\n".into(),
+        Reason::HostidActive => "The pool is currently imported by another system.\n".into(),
+        Reason::HostidRequired => {
+            format!(
+                "The pool has the multihost property on.  It cannot\n\t{indent}be safely imported when the system hostid is not set.\n"
+            )
+        }
         Reason::FaultedDevR | Reason::FaultedDevNr => "One or more devices are faulted.\n".into(),
         Reason::BadLog => "An intent log record cannot be read.\n".into(),
         Reason::Resilvering => "One or more devices were being resilvered.\n".into(),
         Reason::Errata(number) => format!("Errata #{number} detected.\n"),
         // A pool that is not imported has no failed writes.
-        Reason::Suspended | Reason::SuspendedForGood => return None,
+        Reason::Suspended | Reason::SuspendedForGood | Reason::SuspendedMultihost => return None,
         Reason::Ok | Reason::FailingDev | Reason::RemovedDev | Reason::RebuildScrub => return None,
     })
 }

@@ -14,6 +14,10 @@ pub enum Reason {
     RebuildScrub,
     /// Another system used the pool last, and did not export it.
     HostidMismatch,
+    /// Another system has the pool imported.
+    HostidActive,
+    /// The pool is for several hosts, and this one has no ID.
+    HostidRequired,
     /// The pool was written by a newer version.
     VersionNewer,
     /// The pool uses features that Weir does not know.
@@ -24,6 +28,8 @@ pub enum Reason {
     Suspended,
     /// Writes fail, and the devices may have lost data that they had accepted.
     SuspendedForGood,
+    /// Heartbeats were late: another system could have imported the pool.
+    SuspendedMultihost,
     /// The intent log cannot be read.
     BadLog,
     /// Devices are faulted, and no redundancy is left.
@@ -68,7 +74,8 @@ impl Reason {
             Self::CorruptData => "ZFS-8000-8A",
             Self::FailingDev => "ZFS-8000-9P",
             Self::VersionNewer => "ZFS-8000-A5",
-            Self::HostidMismatch => "ZFS-8000-EY",
+            Self::HostidMismatch | Self::HostidActive | Self::HostidRequired => "ZFS-8000-EY",
+            Self::SuspendedMultihost => "ZFS-8000-MM",
             Self::Suspended | Self::SuspendedForGood => "ZFS-8000-HC",
             Self::BadLog => "ZFS-8000-K4",
             Self::Errata(_) => "ZFS-8000-ER",
@@ -129,11 +136,12 @@ pub fn reason(status: &PoolStatus, importing: bool) -> Reason {
         () if scan.is_some_and(|s| s.kind == ScanKind::Resilver && s.state == Progress::Active) => Reason::Resilvering,
         () if status.rebuilds().any(|(_, r)| r.progress() == Progress::Active) => Reason::Resilvering,
         () if lacks_scrub(status) => Reason::RebuildScrub,
-        () if cannot_open && aux == VdevAux::Active => Reason::HostidMismatch,
+        () if cannot_open && aux == VdevAux::Active => Reason::HostidActive,
         () if cannot_open && aux == VdevAux::VersionNewer => Reason::VersionNewer,
         () if cannot_open && aux == VdevAux::UnsupFeat => Reason::UnsupFeatRead,
         () if cannot_open && aux == VdevAux::BadGuidSum => Reason::BadGuidSum,
         () if suspended.is_some_and(|s| s.until_reopened) => Reason::SuspendedForGood,
+        () if suspended.is_some_and(|s| s.is_multihost) => Reason::SuspendedMultihost,
         () if suspended.is_some() => Reason::Suspended,
         () if cannot_open && aux == VdevAux::BadLog => Reason::BadLog,
         () if cannot_open && any(&faulted) => Reason::FaultedDevNr,
@@ -191,10 +199,13 @@ mod tests {
         let gone = VdevStatus { state: VdevState::CantOpen, aux: VdevAux::OpenFailed, ..VdevStatus::default() };
         let mut status = pool(gone, VdevState::CantOpen);
         for (until_reopened, expected) in [(false, Reason::Suspended), (true, Reason::SuspendedForGood)] {
-            status.suspended = Some(Suspended { why: "disk: gone".into(), until_reopened });
+            status.suspended = Some(Suspended { why: "disk: gone".into(), until_reopened, is_multihost: false });
             assert_eq!((reason(&status, false), pool_state(&status)), (expected, "SUSPENDED"));
             assert!(!expected.is_healthy() && expected.message_id() == Some("ZFS-8000-HC"));
         }
+        status.suspended = Some(Suspended { why: "late".into(), until_reopened: false, is_multihost: true });
+        let reason = reason(&status, false);
+        assert_eq!((reason, reason.message_id()), (Reason::SuspendedMultihost, Some("ZFS-8000-MM")));
     }
 
     #[test]

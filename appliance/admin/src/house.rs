@@ -48,6 +48,7 @@ pub fn request(record: &Imported) -> OpenRequest {
         name: Some(record.name.clone()),
         temporary_name: record.temporary_name,
         offline: record.offline.clone(),
+        unchanged: None,
     }
 }
 
@@ -276,6 +277,7 @@ impl House {
             temporary_name: record.temporary_name,
             offline: record.offline.clone(),
             cache_bytes: self.cache_bytes.lock().unwrap_or(OpenOptions::default().cache_bytes),
+            unchanged: None,
             created: None,
         };
         let why = if record.readonly {
@@ -288,7 +290,7 @@ impl House {
                 }
                 // Another process may be writing it: anything shown would be out of date a moment
                 // later.
-                Err(error) if write::is_in_use(&error) => return Err(error),
+                Err(error) if write::is_in_use(&error) || write::is_elsewhere(&error) => return Err(error),
                 Err(error) => Some(format!("{error:#}")),
             }
         };

@@ -7,8 +7,9 @@
 //!   * nothing is written
 
 use anyhow::Result;
-use errors::Error;
+use errors::{Error, Refusal};
 use pool::config::VdevConfig;
+use pool::mmp::{self, Activity, Owner, Unchanged};
 use pool::status::{PoolStatus, VdevAux, VdevState, VdevStatus};
 use pool::{FoundPool, OpenOptions, Pool, PoolState};
 use std::collections::{BTreeMap, HashMap};
@@ -24,6 +25,8 @@ pub struct Candidate {
     pub label_state: PoolState,
     /// Why it cannot be opened.
     pub problem: Option<Error>,
+    /// The other host that writes to it.
+    pub owner: Option<Owner>,
 }
 
 /// Options for opening a pool.
@@ -45,6 +48,8 @@ pub struct OpenRequest {
     pub temporary_name: bool,
     /// Guids of devices that must not be used.
     pub offline: Vec<u64>,
+    /// That no other host wrote to the pool for a while: what [`watch`] found.
+    pub unchanged: Option<Unchanged>,
 }
 
 /// The identity of one import: a random number that no other import shares.
@@ -87,7 +92,47 @@ pub(crate) fn options(request: &OpenRequest) -> OpenOptions {
         name: request.name.clone(),
         temporary_name: request.temporary_name,
         offline: request.offline.clone(),
+        unchanged: request.unchanged,
         ..OpenOptions::default()
+    }
+}
+
+/// Why a pool must not be imported here: another host uses it, or may do so without being noticed.
+pub struct NotAlone {
+    pub why: Error,
+    /// The other host.
+    pub owner: Option<Owner>,
+}
+
+/// Finds out whether another host uses a found pool, and waits for that as long as necessary, as
+/// OpenZFS does before it opens a pool. `is_gone` ends the wait.
+pub fn watch(found: &FoundPool, is_gone: &dyn Fn() -> bool) -> Result<Option<Unchanged>, NotAlone> {
+    let refused = |why: Refusal, owner| Err(NotAlone { why: why.at(found.name()), owner });
+    match mmp::check(found, own_hostid(), None, is_gone) {
+        Ok(Activity::NotRequired) => Ok(None),
+        Ok(Activity::None(unchanged)) => Ok(Some(unchanged)),
+        Ok(Activity::Active(owner)) => refused(Refusal::ImportedElsewhere, Some(owner)),
+        Ok(Activity::NoHostId) => refused(Refusal::NoHostId, None),
+        Err(why) => Err(NotAlone { why, owner: None }),
+    }
+}
+
+/// Determines the status of a found pool, also if another host uses it.
+pub fn examine_shared(found: FoundPool, request: &OpenRequest, is_gone: &dyn Fn() -> bool) -> Candidate {
+    match watch(&found, is_gone) {
+        Ok(_) => examine(found, request),
+        Err(NotAlone { why, owner }) => {
+            let (label_state, status) = (found.state(), status_from_labels(&found, &why));
+            Candidate { found, status, label_state, problem: Some(why), owner }
+        }
+    }
+}
+
+/// Fails if the pool's `multihost` is on and this host has no ID: it could not be seen by others.
+pub fn check_hostid(pool: &Pool) -> Result<(), Error> {
+    match pool.is_on("multihost")? && own_hostid() == 0 {
+        true => Err(Refusal::NoHostId.at(pool.name())),
+        false => Ok(()),
     }
 }
 
@@ -95,6 +140,7 @@ pub(crate) fn options(request: &OpenRequest) -> OpenOptions {
 pub fn examine(found: FoundPool, request: &OpenRequest) -> Candidate {
     let label_state = found.state();
     let opened = Pool::open(&found, &options(request)).and_then(|pool| {
+        check_hostid(&pool)?;
         let mut status = pool.status()?;
         as_labelled(&mut status.root, pool.root_vdev());
         Ok(status)
@@ -103,7 +149,7 @@ pub fn examine(found: FoundPool, request: &OpenRequest) -> Candidate {
         Ok(status) => (status, None),
         Err(error) => (status_from_labels(&found, &error), Some(error)),
     };
-    Candidate { found, status, label_state, problem }
+    Candidate { found, status, label_state, problem, owner: None }
 }
 
 /// Before an import, a missing leaf is shown by its path, unless it was already missing when the
@@ -123,9 +169,9 @@ pub fn last_host(found: &FoundPool) -> (u64, String) {
     (config.get_u64("hostid").unwrap_or(0), config.get_str("hostname").unwrap_or("<unknown>").to_owned())
 }
 
-/// This system's hostid, as OpenZFS determines it: from /etc/hostid, or 0.
+/// This system's hostid, as OpenZFS determines it, or 0.
 pub fn own_hostid() -> u64 {
-    host::id().map_or(0, u64::from)
+    mmp::this_host_id()
 }
 
 /// Whether the pool was in use by another system and never exported.
@@ -152,6 +198,7 @@ fn status_from_labels(found: &FoundPool, error: &Error) -> PoolStatus {
     let lost = children.iter().any(|c| c.state == VdevState::CantOpen);
     let version = config.get_u64("version").unwrap_or(0);
     let aux = match error {
+        Error::Refused { why: Refusal::ImportedElsewhere | Refusal::NoHostId, .. } => VdevAux::Active,
         _ if !lost && !matches!(version, 1..=28 | 5000) => VdevAux::VersionNewer,
         Error::Unsupported { .. } if !lost => VdevAux::UnsupFeat,
         _ if lost => VdevAux::NoReplicas,

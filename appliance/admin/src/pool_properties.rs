@@ -5,6 +5,7 @@
 //! messages.
 
 use crate::compatibility;
+use crate::import::own_hostid;
 use crate::verbs::{Kind, Reason};
 use pool::property::{self, SetValue, find};
 
@@ -83,7 +84,9 @@ pub fn parse(name: &str, value: &str, when: When) -> Result<PoolSetting, Reason>
     let stored = |value: SetValue| Ok(PoolSetting::Stored(def.name.to_owned(), value));
     match def.name {
         "readonly" => invalid("property 'readonly' can only be set at import time"),
-        "multihost" if value == "on" => Err(Reason::new(Kind::Unsupported, "unsupported: multihost=on")),
+        "multihost" if matches!(value, "on" | "off") && own_hostid() == 0 => {
+            invalid("requires a non-zero system hostid")
+        }
         "version" => match value.parse::<u64>() {
             Ok(n) if pool::writer::is_version(n) => Ok(PoolSetting::Version(n)),
             Ok(n) => invalid(format!("property 'version' number {n} is invalid.")),

@@ -58,6 +58,12 @@ pub fn is_in_use(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref::<NotWritable>(), Some(NotWritable::InUse(_)))
 }
 
+/// Whether an error means that another host has, or may have, the pool.
+pub fn is_elsewhere(error: &anyhow::Error) -> bool {
+    let refusal = error.downcast_ref::<Error>().and_then(Error::refusal);
+    matches!(refusal, Some(Refusal::ImportedElsewhere | Refusal::NoHostId))
+}
+
 fn write_options() -> WriteOptions {
     WriteOptions { claim_logs: Some(dataset::intent_log::claim_logs), ..WriteOptions::default() }
 }

@@ -136,7 +136,6 @@ fn create_refuses_with_a_kind() {
     };
     refused(with("nonsense", "1"), Kind::Invalid, "property 'nonsense' is not a valid pool or vdev property");
     refused(with("ashift", "99"), Kind::Invalid, "invalid 'ashift=99' property: only values between 9 and 16");
-    refused(with("multihost", "on"), Kind::Unsupported, "cannot create 'other': unsupported: multihost=on");
     with("comment", "hello").expect("created");
 }
 
@@ -147,7 +146,11 @@ fn set_clear_and_sync_refuse_with_a_kind() {
     let device = rig.disk("a");
     refused(rig.set("none", None, "comment", "x"), Kind::NotFound, "cannot open 'none': no such pool");
     refused(rig.set("tank", None, "size", "1"), Kind::Invalid, "cannot set property for 'tank': 'size' is readonly");
-    refused(rig.set("tank", None, "multihost", "on"), Kind::Unsupported, "cannot set property for 'tank': unsupported");
+    refused(
+        rig.set("tank", None, "multihost", "maybe"),
+        Kind::Invalid,
+        "cannot set property for 'tank': 'multihost' must",
+    );
     refused(
         rig.set("tank", None, "bootfs", "tank/none"),
         Kind::NotFound,

@@ -13,6 +13,7 @@ mod install;
 mod kernel_output;
 mod kernel_trees;
 mod memory;
+mod multihost;
 mod options;
 mod pool_changes;
 mod projects;

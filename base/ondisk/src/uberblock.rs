@@ -60,6 +60,23 @@ pub struct Multihost {
 }
 
 impl Multihost {
+    /// Written while multihost is off.
+    pub const OFF: Self = Self { delay_ns: 0, config: 0 };
+
+    /// The fields of a heartbeat. `delay_ns`: average time between two of them. `interval_ms`: less
+    /// than 2^24, or the largest such number is stored.
+    pub fn heartbeat(delay_ns: u64, interval_ms: u32, sequence: u16, fail_intervals: u16) -> Self {
+        const VALID: u64 = 1 | 2 | 4;
+        let interval = u64::from(interval_ms.min(0xff_ffff));
+        let config = VALID | interval << 8 | u64::from(sequence) << 32 | u64::from(fail_intervals) << 48;
+        Self { delay_ns, config }
+    }
+
+    /// Whether multihost is on.
+    pub fn is_on(&self) -> bool {
+        self.delay_ns > 0
+    }
+
     /// Milliseconds between heartbeats; `None` if the writer did not record it.
     pub fn interval_ms(&self) -> Option<u32> {
         (self.config & 1 != 0).then_some(((self.config >> 8) & 0xff_ffff) as u32)
@@ -70,7 +87,7 @@ impl Multihost {
         (self.config & 2 != 0).then_some((self.config >> 32) as u16)
     }
 
-    /// Heartbeats that may fail before the pool is suspended.
+    /// Intervals without a heartbeat after which the writer suspends the pool; 0: it does not.
     pub fn fail_intervals(&self) -> Option<u16> {
         (self.config & 4 != 0).then_some((self.config >> 48) as u16)
     }
@@ -274,6 +291,11 @@ mod tests {
     fn packed_words_are_split() {
         let m = Multihost { delay_ns: 0, config: 0x000a_0007_0003_e807 };
         assert_eq!((m.interval_ms(), m.sequence(), m.fail_intervals()), (Some(1000), Some(7), Some(10)));
+        assert_eq!(Multihost::heartbeat(0, 1000, 7, 10), m);
+        assert!(!m.is_on() && Multihost::heartbeat(5, 100, 0, 0).is_on());
+        let largest = Multihost::heartbeat(u64::MAX, u32::MAX, u16::MAX, u16::MAX);
+        let parts = (largest.interval_ms(), largest.sequence(), largest.fail_intervals());
+        assert_eq!((parts, largest.config & 0xff), ((Some(0xff_ffff), Some(0xffff), Some(0xffff)), 7));
         let mut ub = Uberblock::parse(golden!("uberblock_le.bin")).unwrap();
         ub.raidz_reflow = (1 << 55) | 3;
         assert_eq!((ub.reflow_state(), ub.reflow_offset_bytes()), (ScratchState::Valid, 1536));

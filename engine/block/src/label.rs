@@ -10,7 +10,10 @@
 
 mod write;
 
-pub use write::{Which, initialize, sync_configs, sync_uberblock, wipe, write_config, write_uberblock};
+pub use write::{
+    Which, initialize, put_heartbeat, sync_configs, sync_uberblock, wipe, write_config, write_heartbeat,
+    write_uberblock,
+};
 
 use crate::zio::check::embedded_trailer;
 use host::clock::Stopwatch;

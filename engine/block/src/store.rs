@@ -30,7 +30,7 @@ pub use write_store::{OnWriteFailure, WriteStore};
 use crate::arc::{Arc as Cache, Key};
 use crate::inject::Injection;
 use crate::l2::L2;
-use crate::vdev::{Kind, Leaf, Tree, Vdev};
+use crate::vdev::{Fence, Kind, Leaf, Tree, Vdev};
 use crate::zevent::Reporter;
 use crate::{Bookmark, zio};
 use host::device::Device;
@@ -55,6 +55,7 @@ pub struct Store {
     injection: Injection,
     second: Arc<L2>,
     reporter: Arc<Reporter>,
+    fence: Arc<Fence>,
     salt: RwLock<Option<Arc<zio::Salt>>>,
     prefetcher: zio::Prefetcher,
     /// Notified of bad blocks.
@@ -71,14 +72,22 @@ pub trait Watch: Send + Sync {
     fn lost(&self, bp: &BlkPtr, at: &Bookmark);
 }
 
+/// Makes the leaves of a tree those of the store with this reporter and fence.
+fn join(tree: &Tree, reporter: &Arc<Reporter>, fence: &Arc<Fence>) {
+    for leaf in tree.all_leaves() {
+        leaf.report_to(reporter);
+        leaf.keep_to(fence);
+    }
+}
+
 impl Store {
     /// A store over `tree`, with a cache of at most `cache_bytes`. `name` is the pool's name, used
     /// in messages.
     pub fn new(name: String, tree: Tree, cache_bytes: u64) -> Arc<Self> {
         let injection = Injection::default();
         injection.govern(&tree);
-        let reporter = Reporter::new(&name);
-        tree.all_leaves().for_each(|leaf| leaf.report_to(&reporter));
+        let (reporter, fence) = (Reporter::new(&name), Arc::default());
+        join(&tree, &reporter, &fence);
         Arc::new(Self {
             name,
             tree: RwLock::new(Arc::new(tree)),
@@ -86,6 +95,7 @@ impl Store {
             injection,
             second: Arc::default(),
             reporter,
+            fence,
             salt: RwLock::new(None),
             prefetcher: zio::Prefetcher::default(),
             watch: RwLock::default(),
@@ -116,7 +126,12 @@ impl Store {
         *tree = Arc::new(change(&tree));
         self.injection.govern(&tree);
         self.second.release_devices(&tree.caches);
-        tree.all_leaves().for_each(|leaf| leaf.report_to(&self.reporter));
+        join(&tree, &self.reporter, &self.fence);
+    }
+
+    /// Until when the devices may be written.
+    pub fn fence(&self) -> &Arc<Fence> {
+        &self.fence
     }
 
     /// Reports the pool's events.

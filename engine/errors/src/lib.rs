@@ -123,6 +123,12 @@ pub enum Refusal {
     /// The pool cannot write: EIO after waiting for as long as `failmode` requires.
     #[error("pool is suspended")]
     Suspended,
+    /// EREMOTEIO: another host writes to the pool, whose property `multihost` is on.
+    #[error("pool is imported on a different host")]
+    ImportedElsewhere,
+    /// The pool's property `multihost` is on, and the host has no ID.
+    #[error("pool has the multihost property on and the system's hostid is not set")]
+    NoHostId,
 }
 
 impl Refusal {

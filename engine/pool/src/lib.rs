@@ -14,6 +14,7 @@ mod expansion;
 mod facts;
 pub mod feature;
 mod import;
+pub mod mmp;
 mod pool;
 pub mod property;
 mod removal;

@@ -445,6 +445,8 @@ pub struct Suspended {
     /// Devices may have lost writes that they had confirmed: the pool must be reopened before it
     /// can be written.
     pub until_reopened: bool,
+    /// Heartbeats were late (`ZIO_SUSPEND_MMP`): another host may have taken over the pool.
+    pub is_multihost: bool,
 }
 
 /// The state of a pool.

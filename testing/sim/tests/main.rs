@@ -2,4 +2,5 @@
 
 mod cuts;
 mod failing;
+mod multihost;
 mod volumes;

@@ -16,6 +16,7 @@ use admin::pool_properties::{self, When};
 use admin::vdev_names::{NameOptions, vdev_name, width};
 use admin::verbs::Invocation;
 use admin::verbs::zpool::import::{Detail, ImportRefusal, ImportRequest, Rewound, find, plan, search};
+use pool::mmp::Owner;
 use pool::property::full_name;
 use pool::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus};
 use pool::{FoundPool, PoolState};
@@ -206,7 +207,8 @@ fn list(cx: &mut Context<'_>, found: Vec<FoundPool>, request: &ImportRequest) {
             checkpoint: request.checkpoint,
             ..OpenRequest::default()
         };
-        cx.print(&show(&import::examine(pool, &open)));
+        let candidate = import::examine_shared(pool, &open, &|| cx.client.is_gone());
+        cx.print(&show(&candidate));
     }
 }
 
@@ -308,20 +310,32 @@ fn print_rewound(cx: &mut Context<'_>, name: &str, rewound: Rewound, dry_run: bo
 pub fn show(candidate: &Candidate) -> String {
     let problem = candidate.problem.as_ref().map(ToString::to_string);
     let (name, needs_force) = (candidate.found.name(), import::needs_force(&candidate.found));
-    describe(name, &candidate.status, candidate.label_state, needs_force, problem.as_deref())
+    let mut reason = reason(&candidate.status, needs_force);
+    if candidate.problem.as_ref().and_then(|e| e.refusal()) == Some(errors::Refusal::NoHostId) {
+        reason = Reason::HostidRequired;
+    }
+    let found = Found { name, label_state: candidate.label_state, owner: candidate.owner.as_ref() };
+    describe(found, &candidate.status, reason, problem.as_deref())
 }
 
-fn describe(
-    name: &str,
-    status: &PoolStatus,
-    label_state: PoolState,
-    needs_force: bool,
-    problem: Option<&str>,
-) -> String {
-    let mut reason = health::reason(status, true);
-    if needs_force && matches!(reason, Reason::Ok | Reason::VersionOlder | Reason::FeatDisabled) {
-        reason = Reason::HostidMismatch;
+/// The most important problem of a pool; `needs_force`: another system used it last.
+fn reason(status: &PoolStatus, needs_force: bool) -> Reason {
+    match health::reason(status, true) {
+        Reason::Ok | Reason::VersionOlder | Reason::FeatDisabled if needs_force => Reason::HostidMismatch,
+        reason => reason,
     }
+}
+
+/// A pool as its labels describe it.
+struct Found<'a> {
+    name: &'a str,
+    label_state: PoolState,
+    /// The other host that uses it.
+    owner: Option<&'a Owner>,
+}
+
+fn describe(found: Found<'_>, status: &PoolStatus, reason: Reason, problem: Option<&str>) -> String {
+    let Found { name, label_state, owner } = found;
     let indent = if status.comment.is_some() { " " } else { "" };
     let destroyed = if label_state == PoolState::Destroyed { " (DESTROYED)" } else { "" };
     let mut out = format!(
@@ -336,7 +350,7 @@ fn describe(
             let _ = writeln!(out, "\t{indent}{problem}");
         }
     }
-    let _ = write!(out, "{indent}action: {}", action(status.root.state, reason, indent));
+    let _ = write!(out, "{indent}action: {}", action(status.root.state, reason, owner, indent));
     if let Some(comment) = &status.comment {
         let _ = writeln!(out, "comment: {comment}");
     }
@@ -369,7 +383,7 @@ fn describe(
     out
 }
 
-fn action(state: VdevState, reason: Reason, indent: &str) -> String {
+fn action(state: VdevState, reason: Reason, owner: Option<&Owner>, indent: &str) -> String {
     match (state, reason) {
         (VdevState::Healthy, Reason::VersionOlder | Reason::FeatDisabled) => format!(
             "The pool can be imported using its name or numeric identifier, though\n\t{indent}some features will not \
@@ -394,6 +408,13 @@ fn action(state: VdevState, reason: Reason, indent: &str) -> String {
         (_, Reason::MissingDevR | Reason::MissingDevNr | Reason::BadGuidSum) => {
             format!("The pool cannot be imported. Attach the missing\n\t{indent}devices and try again.\n")
         }
+        (_, Reason::HostidActive) => {
+            let (host, hostid) = owner.map_or(("<unknown>", 0), |owner| (&owner.host, owner.hostid));
+            format!(
+                "The pool must be exported from {host} (hostid={hostid:x})\n\t{indent}before it can be safely imported.\n"
+            )
+        }
+        (_, Reason::HostidRequired) => "Set a unique system hostid with the zgenhostid(8) command.\n".into(),
         (_, Reason::CorruptPool) => format!(
             "The pool cannot be imported due to missing or damaged devices.  Ensure\n\t{indent}all devices are present \
              and not in use by another subsystem.\n"

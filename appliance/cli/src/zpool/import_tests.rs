@@ -4,6 +4,17 @@ use super::super::samples::{degraded, file, group, tank};
 use super::*;
 use pool::status::VdevAux;
 
+fn describe(
+    name: &str,
+    status: &PoolStatus,
+    label_state: PoolState,
+    needs_force: bool,
+    problem: Option<&str>,
+) -> String {
+    let found = Found { name, label_state, owner: None };
+    super::describe(found, status, reason(status, needs_force), problem)
+}
+
 #[test]
 fn a_degraded_pool_can_be_imported() {
     let mut status = degraded();
@@ -101,4 +112,21 @@ fn a_pool_of_another_host_asks_for_force() {
     let text = describe("tank", &tank().status, PoolState::Active, true, None);
     assert!(text.contains("status: The pool was last accessed by another system.\n"), "{text}");
     assert!(text.contains("name or numeric identifier and\n\tthe '-f' flag.\n   see: https://"), "{text}");
+}
+
+#[test]
+fn a_pool_of_another_host_is_described_as_openzfs_does() {
+    let mut status = tank().status;
+    (status.root.state, status.root.aux) = (VdevState::CantOpen, VdevAux::Active);
+    let owner = Owner { host: "filer-2".into(), hostid: 0x1234_abcd };
+    let found = || Found { name: "tank", label_state: PoolState::Active, owner: Some(&owner) };
+    let text = super::describe(found(), &status, reason(&status, true), None);
+    assert!(text.contains(" state: UNAVAIL\nstatus: The pool is currently imported by another system.\n"), "{text}");
+    let action = "action: The pool must be exported from filer-2 (hostid=1234abcd)\n\tbefore it can be safely imported.\n   \
+                  see: https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-EY\n";
+    assert!(text.contains(action), "{text}");
+    let text = super::describe(found(), &status, Reason::HostidRequired, None);
+    let status = "status: The pool has the multihost property on.  It cannot\n\tbe safely imported when the system hostid is \
+                  not set.\naction: Set a unique system hostid with the zgenhostid(8) command.\n";
+    assert!(text.contains(status), "{text}");
 }

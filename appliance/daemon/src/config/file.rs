@@ -167,6 +167,16 @@ impl Config {
                 found.push((key, format!("{key} is {number}, expected 1 to {most}")));
             }
         }
+        for (key, number, range) in [
+            ("multihost.interval_ms", self.multihost.interval_ms, 100..=16_777_215),
+            ("multihost.fail_intervals", self.multihost.fail_intervals, 0..=65_535),
+            ("multihost.import_intervals", self.multihost.import_intervals, 1..=10_000),
+            ("multihost.history", self.multihost.history, 0..=100_000),
+        ] {
+            if !range.contains(&number) {
+                found.push((key, format!("{key} is {number}, expected {} to {}", range.start(), range.end())));
+            }
+        }
         if !self.otlp.endpoint.is_empty()
             && let Some(why) = outgoing::wrong_url(&self.otlp.endpoint)
         {

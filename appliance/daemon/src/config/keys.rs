@@ -353,6 +353,41 @@ const KEYS: &[Key] = &[
          causes a delay event."
     ),
     key!(
+        "multihost.interval_ms",
+        Now,
+        multihost.interval_ms,
+        "a number from 100 to 16777215",
+        None,
+        "Pools with multihost=on get one heartbeat for each device in this many milliseconds\n\
+         (zfs_multihost_interval)."
+    ),
+    key!(
+        "multihost.fail_intervals",
+        Now,
+        multihost.fail_intervals,
+        "a number from 0 to 65535",
+        None,
+        "A pool is suspended after this many intervals without a heartbeat, at least 2. 0: never; other hosts then wait\n\
+         longer, and cannot be certain (zfs_multihost_fail_intervals)."
+    ),
+    key!(
+        "multihost.import_intervals",
+        Now,
+        multihost.import_intervals,
+        "a number from 1 to 10000",
+        None,
+        "An import waits for a heartbeat for this many intervals, if the pool does not record how long its last owner\n\
+         would keep it without one (zfs_multihost_import_intervals)."
+    ),
+    key!(
+        "multihost.history",
+        Now,
+        multihost.history,
+        "a number from 0 to 100000",
+        None,
+        "Number of heartbeats of each pool that are listed (zfs_multihost_history)."
+    ),
+    key!(
         "otlp.endpoint",
         Now,
         otlp.endpoint,

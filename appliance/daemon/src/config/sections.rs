@@ -32,6 +32,7 @@ pub struct Config {
     pub otlp: OtlpConfig,
     /// Programs and webhooks for pool events.
     pub events: EventsConfig,
+    pub multihost: MultihostConfig,
     pub shares: SharesConfig,
     /// Keys that were set, and their source.
     pub sources: BTreeMap<&'static str, SettingSource>,
@@ -169,6 +170,44 @@ impl Default for EventsConfig {
     }
 }
 
+/// Protection of pools that several hosts can reach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MultihostConfig {
+    /// Time in which each device gets a heartbeat.
+    pub interval_ms: u64,
+    /// Intervals without a heartbeat after which a pool is suspended.
+    pub fail_intervals: u64,
+    /// Intervals for which an import waits if the last owner of the pool recorded none.
+    pub import_intervals: u64,
+    /// Number of heartbeats that are listed for each pool.
+    pub history: u64,
+}
+
+impl Default for MultihostConfig {
+    fn default() -> Self {
+        let pool::mmp::Settings { interval_ms, fail_intervals, import_intervals, history } = Default::default();
+        Self {
+            interval_ms: interval_ms.into(),
+            fail_intervals: fail_intervals.into(),
+            import_intervals: import_intervals.into(),
+            history: history.into(),
+        }
+    }
+}
+
+impl MultihostConfig {
+    /// For the pools of this process. The values were checked.
+    pub fn settings(&self) -> pool::mmp::Settings {
+        let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        pool::mmp::Settings {
+            interval_ms: number(self.interval_ms),
+            fail_intervals: u16::try_from(self.fail_intervals).unwrap_or(u16::MAX),
+            import_intervals: number(self.import_intervals),
+            history: number(self.history),
+        }
+    }
+}
+
 /// Export of statistics by OTLP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtlpConfig {
@@ -221,6 +260,7 @@ impl Default for Config {
             analytics: AnalyticsConfig { enabled: true, operations: Size(1 << 30), viewers_see_files: true },
             log: LogConfig { level: "info".to_owned(), format: LogFormat::Text },
             events: EventsConfig::default(),
+            multihost: MultihostConfig::default(),
             shares: SharesConfig { options: "rw,root_squash".to_owned() },
             sources: BTreeMap::new(),
         }

@@ -103,6 +103,7 @@ impl Service {
             level,
         });
         pool::devices::set_slow(Duration::from_millis(config.events.slow_ms));
+        pool::mmp::set_settings(config.multihost.settings());
         let of = Arc::downgrade(&service);
         let _ = service.owner.before_unmount.set(Box::new(move |dataset| {
             if let Some(service) = of.upgrade() {

@@ -25,6 +25,7 @@ impl Service {
         self.access.sessions.set_hours(config.api.session_hours);
         self.access.hosts.set(&config.api.hosts);
         pool::devices::set_slow(Duration::from_millis(config.events.slow_ms));
+        pool::mmp::set_settings(config.multihost.settings());
         self.servers.exports.set_on(&config.shares.options);
         self.analytics.engine.switch(config.analytics.enabled);
         Ok(())

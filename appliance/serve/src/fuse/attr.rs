@@ -134,7 +134,7 @@ fn refused(why: Refusal) -> Errno {
         Refusal::TooLarge => Errno::FBIG,
         Refusal::Busy => Errno::BUSY,
         Refusal::Stale => Errno::STALE,
-        Refusal::Suspended => Errno::IO,
+        Refusal::Suspended | Refusal::ImportedElsewhere | Refusal::NoHostId => Errno::IO,
     }
 }
 

@@ -80,7 +80,7 @@ impl From<&Error> for Status {
                 Refusal::Busy => Self::ACCES,
                 Refusal::Stale => Self::STALE,
                 // The operation has already waited as `failmode` requires.
-                Refusal::Suspended => Self::IO,
+                Refusal::Suspended | Refusal::ImportedElsewhere | Refusal::NoHostId => Self::IO,
             },
         }
     }

@@ -197,6 +197,25 @@ pub fn sync_uberblock(tree: &Tree, tops: &[u32], uberblock: &Uberblock, multihos
     one_good("uberblock", jobs.iter().map(|(leaf, _)| *leaf), results, || false)
 }
 
+/// Writes a heartbeat: `uberblock`, into the slot of label `index` (0 to 3) that txgs leave free
+/// while multihost is on. `ashift`: that of the top-level vdev. Does not flush: other hosts see
+/// what is in the cache of the device.
+pub fn write_heartbeat(leaf: &Leaf, ashift: u8, index: usize, uberblock: &Uberblock) -> io::Result<()> {
+    leaf.check_fence()?;
+    put_heartbeat(writable(leaf)?.as_ref(), ashift, index, uberblock)
+}
+
+/// As [`write_heartbeat`], on a device whose pool is not open.
+pub fn put_heartbeat(device: &dyn Device, ashift: u8, index: usize, uberblock: &Uberblock) -> io::Result<()> {
+    let shift = u32::from(ashift);
+    let label = label::label_offset(device.size_bytes(), index).ok_or_else(too_small)?;
+    let at = label + label::slot_offset(shift, label::slot_count(shift) - label::MMP_SLOTS);
+    let mut slot = uberblock.to_bytes().to_vec();
+    slot.resize(1 << label::slot_shift(shift), 0);
+    seal(&mut slot, at)?;
+    device.write_at(at, &slot)
+}
+
 /// Runs `job` for all leaves in parallel, since each one waits for its device.
 fn on_leaves<T: Sync>(
     jobs: &[(&Leaf, T)],
@@ -206,6 +225,9 @@ fn on_leaves<T: Sync>(
         // A device that is known to be missing is no error.
         if !leaf.is_open() {
             return None;
+        }
+        if let Err(error) = leaf.check_fence() {
+            return Some(Err(error));
         }
         let result = job(leaf, what);
         if result.is_err() {

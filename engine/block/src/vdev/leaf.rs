@@ -12,6 +12,7 @@
 //!     are refused
 
 use super::dtl::Dtl;
+use super::fence::Fence;
 use super::figures::{Figures, Passed, Recording};
 use super::plug::{Fate, Plug};
 use super::queue::{Added, CLASSES, Class, Depth, Done, Queue, Queued, Task, doing};
@@ -146,6 +147,17 @@ struct Flush {
     failed: AtomicBool,
 }
 
+/// What all leaves of a pool share, once they belong to one.
+#[derive(Default)]
+struct OfPool {
+    /// Where errors are reported.
+    reporter: OnceLock<Arc<Reporter>>,
+    /// Injected faults of the device.
+    faults: OnceLock<Arc<Faults>>,
+    /// Until when the device may be written.
+    fence: OnceLock<Arc<Fence>>,
+}
+
 /// State shared by all handles of a leaf.
 struct State {
     /// Writes hold a read lock, so that closing waits for writes in progress.
@@ -156,9 +168,7 @@ struct State {
     errors: Errors,
     probe: Probe,
     flush: Flush,
-    /// Where errors are reported, and injected faults of the device.
-    reporter: OnceLock<Arc<Reporter>>,
-    faults: OnceLock<Arc<Faults>>,
+    pool: OfPool,
     figures: Figures,
     queue: Queue,
     /// Duration of reads, and of writes.
@@ -213,8 +223,7 @@ impl Leaf {
             errors: Errors::default(),
             probe: Probe::default(),
             flush,
-            reporter: OnceLock::new(),
-            faults: OnceLock::new(),
+            pool: OfPool::default(),
             figures: Figures::default(),
             queue: Queue::default(),
             latency: Default::default(),
@@ -257,7 +266,7 @@ impl Leaf {
     /// dtl is kept.
     pub fn open(&self, device: Arc<dyn Device>) {
         let device = Arc::new(Faulty::new(device, self.guid));
-        if let Some(faults) = self.state.faults.get() {
+        if let Some(faults) = self.state.pool.faults.get() {
             device.obey(faults);
         }
         self.change(Access { device: Some(device), aux: None });
@@ -305,10 +314,21 @@ impl Leaf {
 
     /// Applies these fault rules to the device from now on.
     pub(crate) fn obey(&self, faults: &Arc<Faults>) {
-        let faults = self.state.faults.get_or_init(|| faults.clone());
+        let faults = self.state.pool.faults.get_or_init(|| faults.clone());
         if let Some(device) = self.open_device() {
             device.obey(faults);
         }
+    }
+
+    /// Writes only as long as `fence` allows from now on. Only the first call has an effect.
+    pub(crate) fn keep_to(&self, fence: &Arc<Fence>) {
+        self.state.pool.fence.get_or_init(|| fence.clone());
+    }
+
+    /// Fails if the device may not be written any more: see [`Fence`]. That is not counted as an
+    /// error of the device.
+    pub(crate) fn check_fence(&self) -> io::Result<()> {
+        self.state.pool.fence.get().map_or(Ok(()), |fence| fence.check())
     }
 
     /// Reads from `offset` on the device, labels included. Returns `None` if there is no device.
@@ -606,6 +626,7 @@ impl Leaf {
     ) -> io::Result<()> {
         let class = Class::of(true);
         let slot = self.state.queue.enter(class, since);
+        self.check_fence()?;
         let clock = Stopwatch::start();
         let result = device.write_at(offset, data);
         let ns = clock.ns();
@@ -647,7 +668,7 @@ impl Leaf {
         let waited_ns = slot.waited_ns(&Stopwatch::start());
         let bytes = usize::try_from(len).unwrap_or(usize::MAX);
         self.state.figures.passed(Passed { class, bytes, is_joined: false, waited_ns });
-        Some(device.discard(offset, len))
+        Some(self.check_fence().and_then(|()| device.discard(offset, len)))
     }
 
     /// Counts a failure to trim free space (`is_trim`), or to initialize it.
@@ -720,7 +741,7 @@ impl Leaf {
     }
 
     fn report(&self, class: &'static str, report: Report) {
-        if let Some(reporter) = self.state.reporter.get() {
+        if let Some(reporter) = self.state.pool.reporter.get() {
             reporter.device_report(class, &self.about(), report);
         }
     }
@@ -734,7 +755,7 @@ impl Leaf {
 
     /// Reports errors there from now on. Only the first call has an effect.
     pub(crate) fn report_to(&self, reporter: &Arc<Reporter>) {
-        self.state.reporter.get_or_init(|| reporter.clone());
+        self.state.pool.reporter.get_or_init(|| reporter.clone());
     }
 
     fn take_unflushed(&self) -> (u64, u64) {

@@ -21,6 +21,7 @@ mod copy;
 pub mod draid;
 mod draid_seeds;
 mod dtl;
+mod fence;
 mod figures;
 pub mod indirect;
 mod later;
@@ -42,6 +43,7 @@ mod tree;
 mod verify;
 mod write;
 
+pub use fence::Fence;
 pub use leaf::{Answer, Aux, ErrorCounts, Leaf, set_slow};
 pub(crate) use plug::Plug;
 pub use queue::{Doing, Task, doing};

@@ -155,6 +155,6 @@ pub(crate) fn wind_back(pool: &Pool) -> Result<()> {
     check(pool)?;
     let tree = pool.store().tree();
     let tops: Vec<u32> = tree.tops.iter().map(|top| top.id as u32).collect();
-    sync_uberblock(&tree, &tops, pool.uberblock(), false)?;
+    sync_uberblock(&tree, &tops, pool.uberblock(), pool.is_on("multihost")?)?;
     Ok(())
 }

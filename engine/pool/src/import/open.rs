@@ -45,6 +45,8 @@ pub struct OpenOptions {
     /// Guids of devices that must not be used, because they were taken offline until the next
     /// import.
     pub offline: Vec<u64>,
+    /// What an earlier look for other hosts found, which saves another wait.
+    pub unchanged: Option<crate::mmp::Unchanged>,
     /// The pool has just been created by this process for this host.
     pub created: Option<Created>,
 }
@@ -66,6 +68,7 @@ impl Default for OpenOptions {
             temporary_name: false,
             checkpoint: false,
             offline: Vec::new(),
+            unchanged: None,
             created: None,
         }
     }

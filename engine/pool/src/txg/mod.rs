@@ -133,6 +133,11 @@ impl Writer {
         self.shared.txgs.progress.suspension()
     }
 
+    /// The last heartbeats, oldest first: as many as [`crate::mmp::Settings::history`].
+    pub fn heartbeats(&self) -> Vec<crate::mmp::Heartbeat> {
+        self.shared.background.heartbeats.history()
+    }
+
     /// Retries writes that failed (`zpool clear`). [`Writer::failure`] shows a moment later whether
     /// that helped. If devices failed to flush, so that their contents are unknown, the pool must
     /// be exported and imported again.
@@ -212,16 +217,29 @@ impl Shared {
     /// that began before the last resumption is retried at once.
     pub(crate) fn suspended(&self, error: &Error, begun: u64) -> bool {
         let is_resumed = || self.store.resumptions() != begun;
-        self.txgs.progress.suspend(error, is_resumed, || {
-            tracing::error!("{}: suspended: {error}", self.store.name());
-            self.report_states();
-            self.store.reporter().pool_report(block::zevent::class::IO_FAILURE);
-            self.txgs.gate.suspend(true);
-        })
+        // Nothing else closes the fence.
+        let is_multihost = self.store.fence().is_closed();
+        self.txgs.progress.suspend(error, is_multihost, is_resumed, || self.note_suspension(error))
+    }
+
+    /// Suspends the pool because its heartbeats are late.
+    pub(crate) fn suspend_late(&self) {
+        let name = self.store.name();
+        let what = "multihost writes have not succeeded in time, and another host may take over the pool";
+        let error = Error::io(name, std::io::Error::other(what));
+        self.txgs.progress.suspend_late(&error, || self.note_suspension(&error));
+    }
+
+    fn note_suspension(&self, error: &Error) {
+        tracing::error!("{}: suspended: {error}", self.store.name());
+        self.report_states();
+        self.store.reporter().pool_report(block::zevent::class::IO_FAILURE);
+        self.txgs.gate.suspend(true);
     }
 
     pub(crate) fn resume(&self) {
         self.txgs.progress.resume(|| {
+            self.background.heartbeats.reopen(self);
             self.store.count_resumption();
             self.store.tree().leaves().iter().for_each(|leaf| leaf.clear_errors());
             self.txgs.gate.suspend(false);

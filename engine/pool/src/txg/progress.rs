@@ -36,13 +36,13 @@ struct State {
     releases: bool,
     /// Why the pool cannot write any more.
     failed: Option<Error>,
-    /// Why the pool cannot write for now.
-    suspended: Option<Error>,
+    /// Why the pool cannot write for now, and whether because its heartbeats were late.
+    suspended: Option<(Error, bool)>,
 }
 
 impl State {
     fn failure(&self) -> Option<&Error> {
-        self.failed.as_ref().or(self.suspended.as_ref())
+        self.failed.as_ref().or(self.suspended.as_ref().map(|(error, _)| error))
     }
 }
 
@@ -74,7 +74,9 @@ impl Progress {
     pub fn suspension(&self) -> Option<Suspended> {
         let state = self.state.lock();
         let why = state.failure()?.to_string();
-        Some(Suspended { why, until_reopened: state.failed.is_some() })
+        let until_reopened = state.failed.is_some();
+        let is_multihost = !until_reopened && state.suspended.as_ref().is_some_and(|(_, is_multihost)| *is_multihost);
+        Some(Suspended { why, until_reopened, is_multihost })
     }
 
     /// Has the open txg synced before its time.
@@ -146,19 +148,39 @@ impl Progress {
     }
 
     /// Suspends the pool until `is_resumed` returns true or it is closed. Calls `report` before a
-    /// thread finds out, unless the pool is resumed already. Returns whether to retry.
-    pub fn suspend(&self, error: &Error, is_resumed: impl Fn() -> bool, report: impl FnOnce()) -> bool {
+    /// thread finds out, unless the pool is resumed or suspended already. `is_multihost`: because
+    /// its heartbeats were late. Returns whether to retry.
+    pub fn suspend(
+        &self,
+        error: &Error,
+        is_multihost: bool,
+        is_resumed: impl Fn() -> bool,
+        report: impl FnOnce(),
+    ) -> bool {
         let mut state = self.state.lock();
         if state.must_stop || is_resumed() {
             return !state.must_stop;
         }
-        report();
-        state.suspended = Some(error.clone());
-        self.done.notify_all();
+        if state.suspended.is_none() {
+            report();
+            state.suspended = Some((error.clone(), is_multihost));
+            self.done.notify_all();
+        }
         while !is_resumed() && !state.must_stop {
             self.done.wait(&mut state);
         }
         !state.must_stop
+    }
+
+    /// Suspends the pool because its heartbeats were late, unless it is suspended already. Calls
+    /// `report` before a thread finds out. Does not wait: the writes of the syncing thread will.
+    pub fn suspend_late(&self, error: &Error, report: impl FnOnce()) {
+        let mut state = self.state.lock();
+        if state.failure().is_none() && !state.must_stop {
+            report();
+            state.suspended = Some((error.clone(), true));
+            self.done.notify_all();
+        }
     }
 
     /// Ends a suspension, if there is one: `prepare` makes it visible to the `is_resumed` of

@@ -243,6 +243,7 @@ fn write_label(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result<()> 
 impl Shared {
     /// Nothing is written any more.
     pub(crate) fn release(&self) {
+        self.background.heartbeats.stop();
         self.store.stop_second();
         self.store.set_on_write_failure(None);
         // Threads that still read from the pool keep no other process from opening it.

@@ -3,6 +3,7 @@
 
 use crate::checkpoint::Discarding;
 use crate::expansion::Expansion;
+use crate::mmp::Heartbeats;
 use crate::removal::Evacuation;
 use crate::scan::live::Scans;
 use crate::trim::Sweeps;
@@ -20,4 +21,6 @@ pub(crate) struct BackgroundState {
     pub evacuation: Evacuation,
     /// Freeing the space of a discarded checkpoint.
     pub discarding: Discarding,
+    /// Heartbeats for other hosts. They outlive the rest: the last txg needs them.
+    pub heartbeats: Heartbeats,
 }

@@ -7,7 +7,7 @@
 //!     on the devices
 
 use super::accounting::Accounting;
-use super::config::{ACTIVE, Identity, this_host};
+use super::config::{ACTIVE, Identity};
 use super::deflate::Deflate;
 use super::features::LiveFeatures;
 use super::live_config::LiveConfig;
@@ -120,7 +120,7 @@ fn shared(
     root: VdevConfig,
     options: &WriteOptions,
 ) -> Result<Arc<Shared>> {
-    let (hostid, hostname) = this_host();
+    let (hostid, hostname) = options.this_host();
     let identity = Identity {
         name: new.name.clone(),
         label_name: new.name.clone(),
@@ -140,7 +140,7 @@ fn shared(
         timestamp: 0,
         root: BlkPtr::HOLE,
         software_version: identity.version,
-        multihost: Some(Multihost { delay_ns: 0, config: 0 }),
+        multihost: Some(Multihost::OFF),
         checkpoint_txg: Txg(0),
         raidz_reflow: 0,
         endian: Endian::Little,

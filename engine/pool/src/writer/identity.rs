@@ -34,6 +34,17 @@ impl Writer {
         self.change_config()
     }
 
+    /// Reads the ID of this host again, which may have got one since the pool was opened: for
+    /// `multihost=on`. Not for the syncing thread, since the file with the ID may be in the pool.
+    pub fn update_host(&self) {
+        let (hostid, hostname) = self.shared.options.this_host();
+        let mut identity = self.shared.config.identity.lock();
+        if identity.hostid != hostid {
+            (identity.hostid, identity.hostname) = (hostid, hostname);
+            self.shared.config.mark_dirty();
+        }
+    }
+
     /// Changes the pool's guid (`zpool reguid`).
     pub fn set_guid(&self, guid: u64) -> Result<()> {
         self.task(move |cx| {

@@ -7,7 +7,7 @@ use block::label::{Which, sync_configs, sync_uberblock};
 use errors::{Error, Result};
 use object::NewObject;
 use ondisk::pool_dir::{config as key, directory};
-use ondisk::uberblock::{Multihost, Uberblock};
+use ondisk::uberblock::Uberblock;
 use ondisk::{BlkPtr, Endian, ObjectType, Txg};
 
 /// Block size of the packed configuration (`SPA_CONFIG_BLOCKSIZE`).
@@ -76,7 +76,9 @@ pub(crate) fn write(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result
     uberblock.checkpoint_txg = Txg(0);
     uberblock.software_version = SOFTWARE_VERSION;
     uberblock.endian = Endian::Little;
-    uberblock.multihost = Some(Multihost { delay_ns: 0, config: 0 });
+    let heartbeats = &shared.background.heartbeats;
+    let multihost = heartbeats.stamp();
+    uberblock.multihost = Some(multihost);
     uberblock.guid_sum = guid_sum(&vdevs);
     let tree = shared.store.tree();
     let labels = |which: Which| {
@@ -98,7 +100,8 @@ pub(crate) fn write(cx: &SyncTx<'_>, root: BlkPtr, config_dirty: bool) -> Result
     if tops.is_empty() {
         return Err(Error::invalid(shared.store.name(), "has no devices"));
     }
-    sync_uberblock(&tree, &tops, &uberblock, false)?;
+    sync_uberblock(&tree, &tops, &uberblock, multihost.is_on())?;
+    heartbeats.synced(shared, &uberblock);
     *shared.config.uberblock.lock() = uberblock;
     if config_dirty {
         // The txg is on disk: labels that cannot be written now are written with the next

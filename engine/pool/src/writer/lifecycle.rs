@@ -7,6 +7,7 @@
 
 use super::config::{DESTROYED, EXPORTED};
 use super::spa::{Shared, Writer};
+use crate::mmp::MultihostPool;
 use crate::txg::sync;
 use errors::{Error, Result};
 use host::sync::Mutex;
@@ -31,6 +32,8 @@ impl Writer {
         let thread = thread.map_err(|e| Error::io(shared.store.name(), e))?;
         let guid = shared.config.identity.lock().guid;
         shared.store.reader().start_second(guid, true)?;
+        let pool: Arc<dyn MultihostPool> = shared.clone();
+        shared.background.heartbeats.start(&pool)?;
         shared.background_work().iter().for_each(|work| work.start(&shared));
         Ok(Arc::new(Self { shared, thread: Mutex::new(Some(thread)) }))
     }

@@ -8,7 +8,7 @@
 
 use super::accounting::Accounting;
 use super::background_state::BackgroundState;
-use super::config::{ACTIVE, Identity, this_host};
+use super::config::{ACTIVE, Identity};
 use super::deflate::Deflate;
 use super::features::LiveFeatures;
 use super::live_config::LiveConfig;
@@ -20,6 +20,7 @@ use crate::clones::Clones;
 use crate::dedup::Dedup;
 use crate::expansion::Expansion;
 use crate::import::search::{self, FoundDevice, FoundPool};
+use crate::mmp::{self, Activity, Heartbeats, Unchanged};
 use crate::removal::{Evacuation, inform_allocator, remove_stale_entries};
 use crate::scan::live::Scans;
 use crate::space::Allocator;
@@ -40,7 +41,13 @@ impl Writer {
     /// and takes it over for this host in the next txg.
     pub fn open(found: &FoundPool, open: &OpenOptions, options: &WriteOptions) -> Result<Arc<Self>> {
         let found = for_writing(found)?;
+        let (hostid, hostname) = options.this_host();
+        take_from_others(&found, hostid, open.unchanged)?;
         let pool = Pool::open(&found, open)?;
+        let is_multihost = pool.is_on("multihost")?;
+        if is_multihost && hostid == 0 {
+            return Err(Refusal::NoHostId.at(pool.name()));
+        }
         if open.checkpoint {
             wind_back(&pool)?;
         }
@@ -49,7 +56,7 @@ impl Writer {
         {
             let mut identity = writer.shared.config.identity.lock();
             identity.state = ACTIVE;
-            (identity.hostid, identity.hostname) = this_host();
+            (identity.hostid, identity.hostname) = (hostid, hostname);
             if let Some(name) = &open.name {
                 identity.name.clone_from(name);
                 if !open.temporary_name {
@@ -60,6 +67,10 @@ impl Writer {
         // The labels of a pool that was just created name this host.
         if open.created.is_none() {
             writer.shared.config.mark_dirty();
+        }
+        if is_multihost {
+            // Other hosts know from now on that the pool is in use here.
+            writer.sync()?;
         }
         if let Some(txg) = wound_back {
             writer.task(move |cx| cx.history("checkpoint rewind", None, &format!("rewound state to txg={txg}")))?;
@@ -110,6 +121,7 @@ impl Writer {
             expansion: Expansion::load(&pool)?,
             evacuation: Evacuation::load(&pool)?,
             discarding: Discarding::load(&pool)?,
+            heartbeats: Heartbeats::new(pool.is_on("multihost")?, &uberblock),
             ..BackgroundState::default()
         };
         let synced = uberblock.txg.0;
@@ -141,6 +153,18 @@ impl Writer {
         }
         Ok(writer)
     }
+}
+
+/// Waits until it is certain that no other host uses the pool, if its labels require that, and
+/// claims it. `before`: what an earlier wait found.
+fn take_from_others(found: &FoundPool, hostid: u64, before: Option<Unchanged>) -> Result<()> {
+    let unchanged = match mmp::check(found, hostid, before, &|| false)? {
+        Activity::NotRequired => before,
+        Activity::None(unchanged) => Some(unchanged),
+        Activity::Active(_) => return Err(Refusal::ImportedElsewhere.at(found.name())),
+        Activity::NoHostId => return Err(Refusal::NoHostId.at(found.name())),
+    };
+    mmp::claim(found, hostid, unchanged)
 }
 
 /// The same pool with its devices opened for writing, and locked. Labels are re-read under the

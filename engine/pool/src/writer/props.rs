@@ -61,6 +61,10 @@ impl SyncTx<'_> {
                     if let ("autotrim", SetValue::Number(on)) = (name, value) {
                         self.shared.allocator.note_untrimmed(*on != 0);
                     }
+                    if let ("multihost", SetValue::Number(on)) = (name, value) {
+                        // From this txg on, uberblocks have multihost fields, or not.
+                        self.shared.background.heartbeats.switch(*on != 0)?;
+                    }
                     if ("autoexpand", &SetValue::Number(1)) == (name, value) {
                         super::grow::expand_all(self);
                     }

@@ -7,6 +7,7 @@
 
 use super::accounting::Accounting;
 use super::background_state::BackgroundState;
+use super::config::this_host;
 use super::farewell::Farewell;
 use super::features::LiveFeatures;
 use super::live_config::LiveConfig;
@@ -67,16 +68,23 @@ pub struct WriteOptions {
     pub dirty_max_bytes: Option<u64>,
     /// Time between txgs if none is requested.
     pub interval: Duration,
+    /// ID and name of the host that opens the pool; `None`: of this one.
+    pub host: Option<(u64, String)>,
 }
 
 impl Default for WriteOptions {
     /// A txg every 5 s.
     fn default() -> Self {
-        Self { claim_logs: None, dirty_max_bytes: None, interval: Duration::from_secs(5) }
+        Self { claim_logs: None, dirty_max_bytes: None, interval: Duration::from_secs(5), host: None }
     }
 }
 
 impl WriteOptions {
+    /// ID, 0 if it has none, and name of the host that opens the pool.
+    pub(crate) fn this_host(&self) -> (u64, String) {
+        self.host.clone().unwrap_or_else(this_host)
+    }
+
     /// The limit for dirty data, for a pool with this cache size.
     pub(crate) fn dirty_bytes(&self, cache_bytes: u64) -> u64 {
         self.dirty_max_bytes.unwrap_or(cache_bytes.saturating_sub(64 << 20).clamp(DIRTY_BYTES.start, DIRTY_BYTES.end))

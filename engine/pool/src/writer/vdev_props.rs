@@ -11,10 +11,11 @@ use super::spa::{Shared, SyncTx, Writer};
 use super::states::{Opener, come_back};
 use crate::Pool;
 use crate::config::VdevConfig;
+use crate::mmp::is_active_elsewhere;
 use crate::property::SetValue;
 use block::Class;
 use block::vdev::Aux;
-use errors::{Error, Result};
+use errors::{Error, Refusal, Result};
 use object::zap::Zap;
 use ondisk::pool_dir::config;
 use ondisk::zap::Value as ZapValue;
@@ -118,7 +119,14 @@ impl Writer {
             }
             self.shared.report_leaf(block::zevent::class::VDEV_CLEAR, leaf);
         }
-        self.resume();
+        // One that is suspended from here on is not resumed: it was not checked.
+        let is_suspended = self.shared.is_suspended();
+        if is_suspended && self.shared.background.heartbeats.is_on() {
+            self.check_alone()?;
+        }
+        if is_suspended {
+            self.resume();
+        }
         self.task(move |cx| {
             if forget_faults(cx.shared, device) | unspare(cx, device) || is_back {
                 cx.config_changed();
@@ -126,6 +134,24 @@ impl Writer {
             come_back(cx);
             after_resilver(cx)
         })
+    }
+}
+
+impl Writer {
+    /// Fails with [`Refusal::ImportedElsewhere`] unless no other host took over the pool while it
+    /// was suspended. Waits as long as an import.
+    fn check_alone(&self) -> Result<()> {
+        let tree = self.shared.store.tree();
+        let devices: Vec<_> = tree.leaves().into_iter().filter_map(|leaf| leaf.device()).collect();
+        let (name, hostid) = {
+            let identity = self.shared.config.identity.lock();
+            (identity.name.clone(), identity.hostid)
+        };
+        let txg = self.shared.config.uberblock.lock().txg.0;
+        match is_active_elsewhere(&name, &devices, hostid, txg)? {
+            true => Err(Refusal::ImportedElsewhere.at(name)),
+            false => Ok(()),
+        }
     }
 }
 

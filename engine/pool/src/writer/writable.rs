@@ -27,10 +27,6 @@ pub(crate) fn check(pool: &Pool) -> Result<()> {
     if !names.is_empty() {
         return unsupported(names.join(", "));
     }
-    if pool.is_on("multihost")? || pool.uberblock().multihost.is_some_and(|m| m.delay_ns > 0) {
-        // Another host that finds no heartbeats would take over the pool while it is in use here.
-        return unsupported("multihost=on: no heartbeats are written".into());
-    }
     if pool.uberblock().endian != Endian::Little {
         return unsupported("pools that a big-endian host wrote".into());
     }

@@ -9,7 +9,7 @@ use super::imported;
 use crate::cache_file;
 use crate::clear::discard_unread_logs;
 use crate::house;
-use crate::import;
+use crate::import::{self, NotAlone};
 use crate::keys::Ask;
 use crate::mounts::MountReport;
 use crate::state::Imported;
@@ -17,6 +17,7 @@ use crate::verbs::line::line;
 use crate::verbs::zfs::keys::{self, KeysOutcome, KeysRequest, LoadKeyRequest};
 use crate::verbs::{Invocation, Kind, Reason, Refusal};
 use crate::write;
+use pool::mmp::{Owner, Unchanged};
 use pool::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus};
 use pool::{FoundPool, PoolState};
 use std::collections::BTreeSet;
@@ -68,6 +69,8 @@ pub struct ImportPlan {
     record: Imported,
     /// What is on missing log devices is discarded.
     lacks_log: bool,
+    /// No other host wrote to the pool for a while.
+    unchanged: Option<Unchanged>,
     /// The pool returns to an older state.
     pub rewound: Option<Rewound>,
 }
@@ -236,6 +239,7 @@ pub fn plan(
     if imported(invocation)?.iter().any(|p| p.name == name) {
         return Err(name_exists(&own_name).into());
     }
+    let unchanged = import::watch(&found, &*invocation.is_gone).map_err(|why| not_alone(&found, why, request.force))?;
     if import::needs_force(&found) && !request.force {
         return Err(used_elsewhere(&found));
     }
@@ -263,12 +267,45 @@ pub fn plan(
         Ok(opened) => opened,
         Err(error) => return Err(refuse(&own_name, found, &error, &record)),
     };
+    if let Err(why) = import::check_hostid(&opened) {
+        return Err(not_alone(&found, NotAlone { why, owner: None }, request.force));
+    }
     let shown = (opened.uberblock().txg, opened.uberblock().timestamp);
     let is_older = newest.is_some_and(|n| n.0 > shown.0);
     let rewound = newest.filter(|_| is_older && request.rewind).map(|n| Rewound { newest: n.1, shown: shown.1 });
     // Writing after an older txg would discard the newer ones, so such an import is read-only.
     record.readonly |= record.txg.is_some() || is_older;
-    Ok(ImportPlan { found, record, lacks_log, rewound })
+    Ok(ImportPlan { found, record, lacks_log, unchanged, rewound })
+}
+
+/// Why a pool is not imported that another host has or may have. OpenZFS's words depend on `-f`,
+/// because then the kernel module refuses.
+fn not_alone(found: &FoundPool, not_alone: NotAlone, is_forced: bool) -> ImportRefusal {
+    let (cannot, force) = (format!("cannot import '{}'", found.name()), is_forced);
+    let NotAlone { why, owner } = not_alone;
+    let Owner { host, hostid } = owner.unwrap_or(Owner { host: "<unknown>".into(), hostid: 0 });
+    let export = "Export the pool on the other system, then run 'zpool import'.";
+    let no_id = "pool has the multihost property on and the\nsystem's hostid is not set. Set a unique";
+    let refusal = match (why.refusal(), force) {
+        (Some(errors::Refusal::ImportedElsewhere), false) => {
+            let text = format!("pool is imported on {host} (hostid: {hostid:#x})\n{export}");
+            Reason::new(Kind::Conflict, text).refuse(&cannot)
+        }
+        (Some(errors::Refusal::ImportedElsewhere), true) => {
+            let text = format!("pool is imported on host '{host}' (hostid={hostid:x}).\n{export}");
+            Reason::new(Kind::Conflict, text).refuse(&cannot)
+        }
+        (Some(errors::Refusal::NoHostId), false) => {
+            let text = format!("{no_id} hostid with the zgenhostid(8) command.");
+            Reason::new(Kind::Conflict, text).refuse(&cannot.replacen('c', "C", 1))
+        }
+        (Some(errors::Refusal::NoHostId), true) => {
+            let text = format!("{no_id} system hostid with the zgenhostid(8) command.\n");
+            Reason::new(Kind::Conflict, text).refuse(&cannot)
+        }
+        _ => Reason::from(&anyhow::Error::from(why)).refuse(&cannot),
+    };
+    refusal.into()
 }
 
 fn used_elsewhere(found: &FoundPool) -> ImportRefusal {
@@ -365,8 +402,9 @@ impl ImportPlan {
     /// Makes the pool this host's. If it cannot be written, it is imported read-only, and the
     /// reason is in the report.
     fn take_over(&mut self, invocation: &Invocation<'_>, report: &mut MountReport) -> Result<(), Refusal> {
-        let Self { found, record, lacks_log, .. } = self;
-        let taken = write::open_found(found, &house::request(record)).and_then(|pool| {
+        let Self { found, record, lacks_log, unchanged, .. } = self;
+        let request = import::OpenRequest { unchanged: *unchanged, ..house::request(record) };
+        let taken = write::open_found(found, &request).and_then(|pool| {
             pool.log_command(&invocation.command)?;
             if *lacks_log {
                 discard_unread_logs(&pool)?;
@@ -386,7 +424,7 @@ impl ImportPlan {
                 record.checkpoint = false;
                 Ok(())
             }
-            Err(error) if write::is_in_use(&error) || record.checkpoint => {
+            Err(error) if write::is_in_use(&error) || write::is_elsewhere(&error) || record.checkpoint => {
                 Err(Reason::from(error).refuse(&format!("cannot import '{}'", found.name())))
             }
             Err(error) => {

@@ -86,6 +86,9 @@ fn set_pool(invocation: &Invocation<'_>, record: &Imported, property: &str, valu
 }
 
 fn store(pool: &WritablePool, name: String, value: SetValue) -> Result<(), Reason> {
+    if name == "multihost" {
+        pool.writer().update_host();
+    }
     Ok(pool.writer().task(move |cx| cx.set_pool_property(&name, &value))?)
 }
 

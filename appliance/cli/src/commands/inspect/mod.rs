@@ -10,6 +10,7 @@ mod convert;
 mod dataset;
 mod device;
 mod log;
+mod multihost;
 mod object;
 mod pool;
 mod show;
@@ -117,6 +118,12 @@ const PARTS: &[Part] = &[
         args: &[("POOL", "The pool, mounted for writing")],
         run: txgs::txgs,
     },
+    Part {
+        name: "multihost",
+        about: "The last heartbeats of a pool with multihost=on: as many as the setting multihost.history",
+        args: &[("POOL", "The pool, open for writing")],
+        run: multihost::multihost,
+    },
 ];
 
 /// Options of `weir inspect`.
@@ -162,9 +169,9 @@ pub fn command() -> clap::Command {
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (name, matches) = matches.subcommand().expect("clap insists on a subcommand");
     let part = PARTS.iter().find(|p| p.name == name).expect("clap knows only these");
-    if name == "txgs" && !txgs::are_in_folder(matches)? {
+    if name == "multihost" || (name == "txgs" && !txgs::are_in_folder(matches)?) {
         // The process that has the pool imported knows them.
-        let mut args: Vec<String> = ["inspect", "txgs", argument(matches, "POOL")].map(str::to_owned).to_vec();
+        let mut args: Vec<String> = ["inspect", name, argument(matches, "POOL")].map(str::to_owned).to_vec();
         args.extend(matches.get_flag("json").then(|| "--json".to_owned()));
         if let Some(code) = crate::forward::to_daemon(&admin::state::State::of_process()?, "weir", &args)? {
             return Ok(ExitCode::from(code));
@@ -182,12 +189,13 @@ fn text(document: &Value, matches: &ArgMatches) -> String {
     if matches.get_flag("json") { format!("{document:#}\n") } else { show::text(document) }
 }
 
-/// `inspect txgs` of a pool that this process has imported; the other parts read disks, as the
-/// caller can.
+/// `inspect txgs` or `multihost` of a pool that this process has imported; the other parts read
+/// disks, as the caller can.
 pub fn in_owner(owner: &Owner, args: &[String]) -> Result<String> {
     let matches = command().try_get_matches_from(args)?;
     match matches.subcommand() {
         Some(("txgs", matches)) => Ok(text(&txgs::of_owner(owner, argument(matches, "POOL"))?, matches)),
-        _ => anyhow::bail!("only 'inspect txgs' runs in the process that has the pool open"),
+        Some(("multihost", matches)) => multihost::of_owner(owner, matches),
+        _ => anyhow::bail!("only 'inspect txgs' and 'inspect multihost' run in the process that has the pool open"),
     }
 }

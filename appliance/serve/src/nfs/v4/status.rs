@@ -85,6 +85,7 @@ impl Status {
             Refusal::Busy => Self::FILE_OPEN,
             Refusal::Stale => Self::STALE,
             Refusal::Suspended => Self::DELAY,
+            Refusal::ImportedElsewhere | Refusal::NoHostId => Self::IO,
         }
     }
 }

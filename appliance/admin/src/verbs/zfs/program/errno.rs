@@ -80,6 +80,7 @@ fn of_refusal(why: Refusal) -> i64 {
         Refusal::Busy => 16,
         Refusal::AttributeTooLarge => 7,
         Refusal::Stale | Refusal::Suspended => EIO,
+        Refusal::ImportedElsewhere | Refusal::NoHostId => 121,
         _ => EINVAL,
     }
 }

@@ -117,11 +117,13 @@ fn a_session_belongs_to_the_principal_and_the_hosts_of_its_client() {
         assert_eq!(state.destroy_client_id(client, caller), Err(Status::WRONG_CRED));
     }
     let mut create =
-        |sequence, caller| state.create_session(client, sequence, (channel(), channel()), caller, |_| vec![]);
+        |sequence, caller| state.create_session(client, sequence, (channel(), channel()), caller, |s| s.id.to_vec());
     for again in [1, 2] {
-        assert_eq!(create(again, user), Err(Status::WRONG_CRED));
         assert_eq!(create(again, elsewhere), Err(Status::STALE_CLIENTID));
     }
+    // As pynfs's CSESS10 expects; the ID of the session before is not repeated for others.
+    assert_eq!(create(1, user), Err(Status::SEQ_MISORDERED));
+    let of_user: [u8; 16] = create(2, user).unwrap().try_into().unwrap();
     assert!(matches!(state.sequence(&sequence(session, 1, CALLER.host)), Ok(SequenceAnswer::Go { .. })));
     state.end_sequence(&session, 0, None);
     // A client ID that is not confirmed yet, as in knfsd.
@@ -129,7 +131,9 @@ fn a_session_belongs_to_the_principal_and_the_hosts_of_its_client() {
     let fresh = state.exchange_id(&fresh).unwrap().client;
     let made = state.create_session(fresh, 1, (channel(), channel()), user, |_| vec![]);
     assert_eq!(made, Err(Status::CLID_INUSE));
-    assert_eq!(state.destroy_session(&session, CALLER), Ok(()));
+    for session in [session, of_user] {
+        assert_eq!(state.destroy_session(&session, CALLER), Ok(()));
+    }
     assert_eq!(state.destroy_client_id(client, CALLER), Ok(()));
 }
 

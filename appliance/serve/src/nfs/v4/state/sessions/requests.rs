@@ -24,7 +24,8 @@ const SEQUENCE_REPLY_BYTES: u32 = 56;
 const SESSIONS_OF_CLIENT_MAX: usize = 64;
 
 impl State {
-    /// CREATE_SESSION. `encode` turns the session into the reply, which is cached for retries.
+    /// CREATE_SESSION (RFC 8881 section 18.36). `encode` turns the session into the reply, which is
+    /// cached for retries of the client's own principal: it has the ID of the session.
     pub fn create_session(
         &mut self,
         client: u64,
@@ -34,8 +35,10 @@ impl State {
         encode: impl FnOnce(&Session) -> Vec<u8>,
     ) -> Result<Vec<u8>> {
         let known = self.clients.get(&client).filter(|c| c.has_sessions).ok_or(Status::STALE_CLIENTID)?;
-        if known.principal != caller.principal {
-            return Err(if known.confirmed { Status::WRONG_CRED } else { Status::CLID_INUSE });
+        // A confirmed client without state protection may create sessions as other principals too.
+        let is_own = known.principal == caller.principal;
+        if !is_own && !known.confirmed {
+            return Err(Status::CLID_INUSE);
         }
         if !known.is_of_host(caller.host) {
             // The client must send EXCHANGE_ID from this host first, which proves that it is the
@@ -43,6 +46,7 @@ impl State {
             return Err(Status::STALE_CLIENTID);
         }
         if sequence == known.sequence
+            && is_own
             && let Some(reply) = &known.create_reply
         {
             return Ok(reply.clone());

@@ -88,6 +88,13 @@ pub struct AlertRule {
     pub actions: Vec<AlertAction>,
 }
 
+impl AlertRule {
+    /// Whether it is silenced at `now`, in seconds since 1970.
+    pub fn is_silent(&self, now: u64) -> bool {
+        self.silent_until.is_some_and(|until| until > now)
+    }
+}
+
 fn minute() -> u32 {
     60
 }

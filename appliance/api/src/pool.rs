@@ -42,6 +42,13 @@ pub enum State {
     Unknown,
 }
 
+impl std::fmt::Display for State {
+    /// As in JSON.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&format!("{self:?}").to_uppercase())
+    }
+}
+
 /// A pool in short form, as in lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Pool {

@@ -3,7 +3,7 @@
 use crate::events::Happening;
 use crate::jobs::Finished;
 use crate::scan_job;
-use crate::service::Service;
+use crate::service::{ReadPool, Service};
 use admin::OwnedPool;
 use admin::latest::{Found, Latest};
 use api::{Device, EventKind, JobKind, LiveMessage, Pool, State};
@@ -77,13 +77,8 @@ pub fn watch(service: &Arc<Service>) {
         }
         let refreshing = service.clone();
         upkeep.of(UpkeepTarget::Smb, move || refreshing.servers.smb.refresh(&refreshing.settings.now().smb));
-        let pools = service.pools();
-        let mut now = BTreeMap::new();
-        for pool in &pools {
-            if let Some(devices) = service.devices(&pool.name) {
-                now.insert(pool.name.clone(), look(pool, &devices));
-            }
-        }
+        let read = service.read_pools();
+        let now: BTreeMap<String, Seen> = read.iter().map(|read| (read.pool.name.clone(), look(read))).collect();
         let open = service.owner.house.list();
         upkeep.keep_only(&open);
         for pool in open {
@@ -106,11 +101,12 @@ pub fn watch(service: &Arc<Service>) {
         let refreshing = service.clone();
         upkeep.of(UpkeepTarget::Nfs, move || refreshing.servers.refresh_nfs());
         seen = now;
+        let health = service.health.assess(service, &read);
+        let pools: Vec<Pool> = read.into_iter().map(|read| read.pool).collect();
         if !same(&pools, &published) {
             service.events.pass(LiveMessage::Pools { pools: pools.clone() });
             published = pools;
         }
-        let health = service.health.assess(service);
         if judged.as_ref() != Some(&health) {
             service.events.pass(LiveMessage::Health { health: health.clone() });
             judged = Some(health);
@@ -200,7 +196,7 @@ fn same(a: &[Pool], b: &[Pool]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| still(a) == still(b))
 }
 
-fn look(pool: &Pool, devices: &[Device]) -> Seen {
+fn look(read: &ReadPool) -> Seen {
     fn leaves(device: &Device, found: &mut BTreeMap<String, (State, u64)>) {
         device.children.iter().for_each(|child| leaves(child, found));
         if device.children.is_empty() && !matches!(device.kind.as_str(), "hole" | "indirect" | "root") {
@@ -209,12 +205,8 @@ fn look(pool: &Pool, devices: &[Device]) -> Seen {
         }
     }
     let mut found = BTreeMap::new();
-    devices.iter().for_each(|device| leaves(device, &mut found));
-    Seen { state: pool.state, errors: pool.error_count, devices: found }
-}
-
-fn word(state: State) -> String {
-    format!("{state:?}").to_uppercase()
+    read.devices().chain(read.spares()).for_each(|device| leaves(&device, &mut found));
+    Seen { state: read.pool.state, errors: read.pool.error_count, devices: found }
 }
 
 /// The changes, in sentences.
@@ -222,7 +214,7 @@ fn differences(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) ->
     let mut happenings = Vec::new();
     for (name, pool) in now {
         let Some(had) = before.get(name) else {
-            let state = word(pool.state);
+            let state = pool.state;
             let happening = match pool.state {
                 State::Online => Happening::info(EventKind::Pool, format!("the pool is imported, {state}")),
                 _ => Happening::warning(EventKind::Pool, format!("the pool is imported, {state}")),
@@ -231,7 +223,7 @@ fn differences(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) ->
             continue;
         };
         if had.state != pool.state {
-            let message = format!("the pool is {}, it was {}", word(pool.state), word(had.state));
+            let message = format!("the pool is {}, it was {}", pool.state, had.state);
             let happening = match pool.state {
                 State::Online => Happening::info(EventKind::Pool, message),
                 State::Degraded | State::Offline => Happening::warning(EventKind::Pool, message),
@@ -246,7 +238,7 @@ fn differences(before: &BTreeMap<String, Seen>, now: &BTreeMap<String, Seen>) ->
         for (device, (state, errors)) in &pool.devices {
             let Some((state_before, errors_before)) = had.devices.get(device) else { continue };
             if state != state_before {
-                let message = format!("{device} is {}, it was {}", word(*state), word(*state_before));
+                let message = format!("{device} is {}, it was {}", state, state_before);
                 happenings.push(
                     match state {
                         State::Online | State::Avail | State::Inuse => Happening::info(EventKind::Device, message),

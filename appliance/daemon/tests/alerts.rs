@@ -1,16 +1,14 @@
 //! Alerts from a threshold to a receiver: a local HTTP server, a mail command, a socket in place of
 //! syslog.
 
-use crate::rig::{Client, Rig};
+use crate::rig::{Client, PATIENCE, Rig, until};
 use daemon::config::Config;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use std::time::Instant;
 
 /// A server for webhooks. It gives these answers in turn and repeats the last one; it reports path
 /// and body of each request.
@@ -45,17 +43,6 @@ fn hook(answers: &'static [&'static str]) -> (String, Receiver<(String, Value)>)
 fn rule(title: &str, statistic: &str, limit: f64, actions: Value) -> Value {
     json!({"title": title, "statistic": statistic, "reduction": "total", "side": "above", "limit": limit,
         "for_seconds": 1, "clear_seconds": 1, "actions": actions})
-}
-
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[test]

@@ -1,22 +1,8 @@
 //! The verdict of a running daemon: devices that fail, space that fills, alerts that fire.
 
-use crate::rig::{Client, Rig};
+use crate::rig::{Client, Rig, until};
 use serde_json::{Value, json};
 use std::io::BufRead;
-use std::time::{Duration, Instant};
-
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
 
 fn health(rig: &Rig, client: &Client) -> Value {
     let answer = rig.ask(client, "GET", "/v1/health", None);

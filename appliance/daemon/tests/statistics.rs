@@ -1,7 +1,7 @@
 //! Statistics of the layers below the file system: a mirrored pool that is served by NFS is put
 //! under load, outgrows its cache, and is damaged.
 
-use crate::rig::{Client, Rig};
+use crate::rig::{Client, PATIENCE, Rig};
 use daemon::config::{Config, Portmap};
 use load::{Kind, Plan};
 use serde_json::{Value, json};
@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const MIB: u64 = 1 << 20;
 
 type Sums = BTreeMap<String, u64>;

@@ -9,9 +9,6 @@ type Verdict = Schemas["HealthVerdict"];
 /** The tone of a verdict or a severity; each has a shape of its own besides its colour. */
 export const toneOf: Record<Verdict, Tone> = { good: "ok", attention: "warn", serious: "bad" };
 
-/** A severity in a word. */
-export const SEVERITIES: Record<Verdict, string> = { good: "good", attention: "attention", serious: "serious" };
-
 /** The title of the verdict: "Good", "2 things need attention", "1 serious problem, 2 things need attention". */
 export function verdictText({ reasons }: Health): string {
   const count = (severity: Verdict) => reasons.filter((reason) => reason.severity === severity).length;

@@ -2,6 +2,7 @@
 //! change their limits and receivers, silence and suspend them.
 
 use super::contents::{Stored, StoredAlert};
+use crate::health::limits;
 use api::{AlertReduction, AlertRule, AlertSide, HealthKind};
 
 /// A built-in alert.
@@ -26,22 +27,22 @@ const fn any(id: &'static str, kind: HealthKind, title: &'static str, statistic:
     BuiltIn { id, kind, title, statistic, reduction, side, limit: 0.0, seconds: (60, 60), suspended: false }
 }
 
-const fn space(id: &'static str, title: &'static str, limit: f64) -> BuiltIn {
+const fn space(id: &'static str, title: &'static str, percent: u64) -> BuiltIn {
     let reduction = AlertReduction::Largest;
-    BuiltIn { reduction, limit, ..any(id, HealthKind::Space, title, "cap.percentfull[pool]") }
+    BuiltIn { reduction, limit: percent as f64, ..any(id, HealthKind::Space, title, "cap.percentfull[pool]") }
 }
 
-/// The built-in alerts. Limits are those of `health::verdict`.
+/// The built-in alerts. Limits are those of the verdict.
 pub const BUILT_IN: &[BuiltIn] = &[
     any("pool", HealthKind::Pool, "A pool is not open or has damage", "health.reasons[component=pool]"),
     any("device", HealthKind::Device, "Devices need attention", "health.devices"),
-    space("space-80", "A pool is more than 80 % full", 80.0),
-    space("space-90", "A pool is more than 90 % full", 90.0),
-    space("space-95", "A pool is more than 95 % full", 95.0),
+    space("space-80", "A pool is more than 80 % full", limits::SPACE_ATTENTION_PERCENT),
+    space("space-90", "A pool is more than 90 % full", limits::SPACE_SERIOUS_PERCENT),
+    space("space-95", "A pool is more than 95 % full", limits::SPACE_CRITICAL_PERCENT),
     any("slow-disk", HealthKind::SlowDisk, "A disk is slower than its siblings", "health.slowdisks"),
     BuiltIn {
         reduction: AlertReduction::Largest,
-        limit: 42.0,
+        limit: limits::SCRUB_DAYS as f64,
         ..any("scrub", HealthKind::Scrub, "A pool was not scrubbed", "health.scrubdays[pool]")
     },
     any("replication", HealthKind::Replication, "Replication failed", "health.reasons[component=replication]"),
@@ -60,7 +61,7 @@ pub const BUILT_IN: &[BuiltIn] = &[
     },
     BuiltIn {
         side: AlertSide::Below,
-        limit: 14.0,
+        limit: limits::CERTIFICATE_ATTENTION_DAYS as f64,
         ..any("certificate", HealthKind::Certificate, "The certificate expires", "health.certificatedays")
     },
     // Single requests are refused, and retried after a while.

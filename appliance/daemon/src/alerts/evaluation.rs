@@ -50,7 +50,7 @@ impl Store {
             let Ok(answer) = self.engine.query(&ready.name, from, last + 1, 1) else { continue };
             let mut kept = self.kept.lock();
             let Some(alert) = kept.alerts.get_mut(&id).filter(|a| a.rule == rule) else { continue };
-            let silent = rule.silent_until.is_some_and(|until| until > now());
+            let silent = rule.is_silent(now());
             let (mut changes, mut hidden) = (Vec::new(), false);
             let notice = |change, second, value| notice(id, &rule, &ready, &answer.title, change, second, value);
             for second in from..=last {

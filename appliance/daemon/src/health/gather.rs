@@ -5,18 +5,16 @@ use super::inputs::{Inputs, LastScan, PoolInput};
 use super::latency::times;
 use super::{measures, verdict};
 use crate::access::now;
-use crate::service::{Service, to_api};
-use admin::OwnedPool;
+use crate::service::{ReadPool, Service};
 use admin::view::PoolView;
 use api::SystemHealth;
 use pool::status::{Progress, ScanKind};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 impl HealthWatch {
-    /// Assesses everything now. May wait for devices, for a bounded time.
-    pub fn assess(&self, service: &Service) -> SystemHealth {
-        let inputs = self.gather(service);
+    /// Assesses everything now, with these pools.
+    pub fn assess(&self, service: &Service, pools: &[ReadPool]) -> SystemHealth {
+        let inputs = self.gather(service, pools);
         let health = verdict::assess(&inputs);
         self.measures.set(measures::of(&inputs, &health));
         *self.last.lock() = health.clone();
@@ -24,7 +22,7 @@ impl HealthWatch {
     }
 
     /// All inputs that can be found out now.
-    fn gather(&self, service: &Service) -> Inputs {
+    fn gather(&self, service: &Service, pools: &[ReadPool]) -> Inputs {
         let (now, open) = (now(), service.owner.house.list());
         self.latencies.lock().note(now, || {
             let all = open.iter().map(|pool| times(pool.store()));
@@ -33,7 +31,7 @@ impl HealthWatch {
                 all
             })
         });
-        let pools = open.iter().filter_map(|pool| self.pool(pool)).collect();
+        let pools = pools.iter().map(|pool| self.pool(pool)).collect();
         let imported = if service.owner.is_ready() { service.owner.house.state().pools() } else { Ok(Vec::new()) };
         let is_closed = |guid: u64| !open.iter().any(|pool| pool.guid() == guid);
         let closed = imported.unwrap_or_default().into_iter().filter(|pool| is_closed(pool.guid));
@@ -51,20 +49,14 @@ impl HealthWatch {
         }
     }
 
-    /// A pool whose state cannot be read has no inputs; the log of the watching thread has the
-    /// error.
-    fn pool(&self, pool: &Arc<OwnedPool>) -> Option<PoolInput> {
-        let view = to_api::pool_view(pool).ok()?;
-        let line = to_api::pool(pool, &view).ok()?;
-        let status = &view.status;
-        let devices = std::iter::once(&status.root).chain(&status.caches).map(|d| to_api::device(d, false));
-        Some(PoolInput {
-            pool: line,
-            devices: devices.collect(),
-            spares: status.spares.iter().map(|d| to_api::device(d, true)).collect(),
-            disks: self.latencies.lock().of_pool(status, pool.store()),
-            scan: last_scan(&view),
-        })
+    fn pool(&self, read: &ReadPool) -> PoolInput {
+        PoolInput {
+            pool: read.pool.clone(),
+            devices: read.devices().collect(),
+            spares: read.spares().collect(),
+            disks: self.latencies.lock().of_pool(&read.view.status, read.owned.store()),
+            scan: last_scan(&read.view),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod gather;
 mod inputs;
 mod kind;
 mod latency;
+pub mod limits;
 mod measures;
 mod reason;
 mod streams;

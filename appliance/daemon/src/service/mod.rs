@@ -20,6 +20,7 @@ pub(crate) mod to_api;
 pub use access::Access;
 pub use changes::changes_schedules;
 pub use metrics::Metrics;
+pub use pools::ReadPool;
 pub use servers::Servers;
 
 use crate::alerts::Alerts;

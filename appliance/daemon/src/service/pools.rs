@@ -2,28 +2,53 @@
 
 use super::{Service, to_api};
 use admin::OwnedPool;
+use admin::view::PoolView;
+use anyhow::Result;
 use api::{Device, Pool};
 use std::sync::Arc;
 
-impl Service {
-    /// All pools, in short form.
-    pub fn pools(&self) -> Vec<Pool> {
-        let line = |pool: &Arc<OwnedPool>| match to_api::pool_view(pool).and_then(|view| to_api::pool(pool, &view)) {
-            Ok(line) => Some(line),
-            Err(error) => {
-                tracing::warn!(pool = pool.name(), error = %format!("{error:#}"), "cannot read its state");
-                None
-            }
-        };
-        self.owner.house.list().iter().filter_map(line).collect()
+/// An open pool with what was found out about it, all at one time.
+pub struct ReadPool {
+    pub owned: Arc<OwnedPool>,
+    pub view: PoolView,
+    /// In short form.
+    pub pool: Pool,
+}
+
+impl ReadPool {
+    fn of(owned: Arc<OwnedPool>) -> Result<Self> {
+        let view = to_api::pool_view(&owned)?;
+        let pool = to_api::pool(&owned, &view)?;
+        Ok(Self { owned, view, pool })
     }
 
-    /// Devices of a pool, including caches and spares.
-    pub fn devices(&self, pool: &str) -> Option<Vec<Device>> {
-        let pool = self.owner.house.list().into_iter().find(|p| p.name() == pool)?;
-        let status = to_api::pool_view(&pool).ok()?.status;
-        let spares = status.spares.iter().map(|d| to_api::device(d, true));
-        let others = std::iter::once(&status.root).chain(&status.caches);
-        Some(others.map(|d| to_api::device(d, false)).chain(spares).collect())
+    /// The root of the device tree, then cache devices.
+    pub fn devices(&self) -> impl Iterator<Item = Device> {
+        let status = &self.view.status;
+        std::iter::once(&status.root).chain(&status.caches).map(|device| to_api::device(device, false))
+    }
+
+    pub fn spares(&self) -> impl Iterator<Item = Device> {
+        self.view.status.spares.iter().map(|device| to_api::device(device, true))
+    }
+}
+
+impl Service {
+    /// All pools whose state can be read. May wait for devices, for a bounded time.
+    pub fn read_pools(&self) -> Vec<ReadPool> {
+        let read = |owned: Arc<OwnedPool>| {
+            let name = owned.name();
+            ReadPool::of(owned)
+                .inspect_err(|error| {
+                    tracing::warn!(pool = name, error = %format!("{error:#}"), "cannot read its state");
+                })
+                .ok()
+        };
+        self.owner.house.list().into_iter().filter_map(read).collect()
+    }
+
+    /// All pools, in short form.
+    pub fn pools(&self) -> Vec<Pool> {
+        self.read_pools().into_iter().map(|read| read.pool).collect()
     }
 }

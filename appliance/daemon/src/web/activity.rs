@@ -209,7 +209,11 @@ const SILENCE: Bytes = Bytes::from_static(b": \n\n");
 async fn send_updates(service: &Arc<Service>, caller: &Caller, wanted: Wanted, last: Option<u64>, to: &Sender<Bytes>) {
     let (missed, mut live) = service.events.listen(last, service.sight(caller));
     let begin = service.clone();
-    let mut pools = std::pin::pin!(tokio::task::spawn_blocking(move || (begin.pools(), begin.health.assess(&begin))));
+    let mut pools = std::pin::pin!(tokio::task::spawn_blocking(move || {
+        let read = begin.read_pools();
+        let health = begin.health.assess(&begin, &read);
+        (read.into_iter().map(|read| read.pool).collect(), health)
+    }));
     // Its first tick comes at once: a pool that does not answer is not a silent server.
     let mut heartbeat = tokio::time::interval(HEARTBEAT);
     let (pools, health) = loop {

@@ -61,7 +61,7 @@ pub async fn version() -> Json<Version> {
 
 /// The verdict on everything, as of now.
 pub async fn system_health(State(service): State<Arc<Service>>) -> Answer<Json<SystemHealth>> {
-    waiting(move || Ok(Json(service.health.assess(&service)))).await
+    waiting(move || Ok(Json(service.health.assess(&service, &service.read_pools())))).await
 }
 
 pub async fn system(State(service): State<Arc<Service>>) -> Answer<Json<System>> {

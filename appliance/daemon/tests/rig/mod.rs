@@ -13,11 +13,26 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// A password of sufficient length.
 pub const PASSWORD: &str = "correct horse";
+
+/// How long tests wait for something, on a busy machine too.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `look` returns something. `what`: what has not happened if it never does.
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
 
 pub struct Rig {
     pub folder: tempfile::TempDir,

@@ -165,7 +165,7 @@ fn rule(of: &ArgMatches) -> Result<AlertRule> {
 fn state(of: &Alert) -> &'static str {
     match of.firing_since {
         _ if of.rule.suspended => "suspended",
-        _ if of.rule.silent_until.is_some_and(|until| until > host::clock::seconds()) => "silenced",
+        _ if of.rule.is_silent(host::clock::seconds()) => "silenced",
         Some(_) => "firing",
         None => "quiet",
     }

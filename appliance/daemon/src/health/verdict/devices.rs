@@ -16,7 +16,7 @@ pub fn add(input: &PoolInput, reasons: &mut Vec<HealthReason>) {
     }
     for spare in input.spares.iter().filter(|spare| !matches!(spare.state, State::Avail | State::Inuse | State::Online))
     {
-        let what = format!("The hot spare is {}. It cannot replace a device.", word(spare.state));
+        let what = format!("The hot spare is {}. It cannot replace a device.", spare.state);
         reasons.push(walk.reason(HealthVerdict::Attention, spare, what));
     }
     let works = matches!(pool.state, State::Online | State::Degraded);
@@ -24,14 +24,10 @@ pub fn add(input: &PoolInput, reasons: &mut Vec<HealthReason>) {
     if !pool.health.ok && !explained {
         let serious = !works || pool.error_count > 0;
         let severity = if serious { HealthVerdict::Serious } else { HealthVerdict::Attention };
-        let what = pool.health.status.clone().unwrap_or_else(|| format!("The pool is {}.", word(pool.state)));
+        let what = pool.health.status.clone().unwrap_or_else(|| format!("The pool is {}.", pool.state));
         let made = reason(severity, HealthKind::Pool, &pool.name, what, page_of(&pool.name));
         reasons.push(HealthReason { action: pool.health.action.clone(), ..made });
     }
-}
-
-fn word(state: State) -> String {
-    format!("{state:?}").to_uppercase()
 }
 
 struct Walk<'a> {
@@ -76,7 +72,7 @@ impl Walk<'_> {
         }
         if !matches!(device.state, State::Online | State::Avail | State::Inuse) {
             let why = device.reason.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
-            let what = format!("The device is {}{why}. {consequence}", word(device.state));
+            let what = format!("The device is {}{why}. {consequence}", device.state);
             reasons.push(self.reason(severity, device, what));
         } else if device.read_errors + device.write_errors + device.checksum_errors > 0 {
             let Device { read_errors, write_errors, checksum_errors, .. } = device;

@@ -111,6 +111,15 @@ pub struct Attr {
     pub btime: Time,
 }
 
+/// Transaction groups of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Txgs {
+    /// The one that changes belong to that end now, at the earliest.
+    pub open: u64,
+    /// The last one that is on disk.
+    pub synced: u64,
+}
+
 /// An entry that [`Vfs::read_dir`] returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirEntry {
@@ -298,6 +307,11 @@ pub trait Vfs: Send + Sync {
     /// Space and objects of the file system that contains `node`; of a node that hands its project
     /// on ([`Vfs::project_inherit`]), what the project's quotas leave of them.
     fn stat_fs(&self, node: NodeId) -> Result<StatFs>;
+
+    /// The transaction groups of the pool, if the tree is on disk and can change.
+    fn txgs(&self) -> Option<Txgs> {
+        None
+    }
 
     /// The directory in which a node was last given a name, if known; that name may be gone.
     fn parent(&self, node: NodeId) -> Result<Option<NodeId>> {

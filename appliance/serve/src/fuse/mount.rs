@@ -134,8 +134,9 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
     let to_kernel = kernel.clone();
     std::thread::Builder::new().name("weir-ahead".to_owned()).spawn(move || work.run(&weak, &to_kernel))?;
     if !ops.mode.read_only {
-        let (settle, inodes) = (ops.settle.clone(), ops.inodes);
-        std::thread::Builder::new().name("weir-settle".to_owned()).spawn(move || settle.run(inodes, &kernel))?;
+        let (settle, vfs, inodes) = (ops.settle.clone(), ops.vfs.clone(), ops.inodes);
+        let settle = move || settle.run(&*vfs, inodes, &kernel);
+        std::thread::Builder::new().name("weir-settle".to_owned()).spawn(settle)?;
     }
     let shared = Arc::new(Shared { dir, device, state: Mutex::new(State::default()), changed: Condvar::new() });
     let ours = shared.clone();

@@ -162,7 +162,7 @@ impl Ops {
     pub fn set_attr(&self, who: &Caller, node: NodeId, set: &SetAttr) -> Result<Attr, Errno> {
         let attr = self.vfs.set_attr(who, node, set).map_err(|e| self.failed(node, &e))?;
         if set.size.is_some() {
-            self.settle.written(node);
+            self.settle.written(&*self.vfs, node);
         }
         Ok(attr)
     }
@@ -201,7 +201,7 @@ impl Ops {
             true => self.vfs.write_cached(who, node, offset, data).map_err(failed)?,
             false => self.vfs.write(who, node, offset, data).map_err(failed)?,
         }
-        self.settle.written(node);
+        self.settle.written(&*self.vfs, node);
         if has_setid && let Some(kernel) = self.kernel.get() {
             // The kernel still caches the old mode. A negative offset invalidates only attributes.
             if let Err(error) = kernel.invalidate(self.inodes.to_fuse(node), -1) {

@@ -168,7 +168,7 @@ impl Answer for Server {
                 let (target, len) = (self.0.inodes.to_node(to_node), len.min(COPY_BYTES_MAX));
                 match self.0.vfs.copy_range(&caller(header), node, from, target, to, len) {
                     Ok(copied) => {
-                        self.0.settle.written(target);
+                        self.0.settle.written(&*self.0.vfs, target);
                         reply.written(u32::try_from(copied).unwrap_or(u32::MAX));
                     }
                     Err(e) => self.fail(target, &e, reply),
@@ -382,7 +382,7 @@ impl Server {
             _ => return reply.error(Errno::OPNOTSUPP),
         };
         let result = self.0.vfs.allocate(&caller(header), node, what, offset, len);
-        self.0.settle.written(node);
+        self.0.settle.written(&*self.0.vfs, node);
         self.done(node, result, reply);
     }
 

@@ -12,7 +12,7 @@ use super::number::{self, Number};
 use super::{CONTROL, Namespace, Opened, Place};
 use crate::vfs::{
     Allocate, Attr, Caller, DirEntry, FileHandle, FileKind, NewNode, NodeId, Quota, QuotaOf, RenameFlags, SetAttr,
-    SetXattr, StatFs, SyncKind, Time, Vfs,
+    SetXattr, StatFs, SyncKind, Time, Txgs, Vfs,
 };
 use bytes::Bytes;
 use errors::{Error, Refusal, Result};
@@ -206,6 +206,10 @@ impl Vfs for Namespace {
             Place::In(opened, local) => opened.vfs.stat_fs(local),
             Place::Made(..) => self.root.vfs.stat_fs(self.root.vfs.root()),
         }
+    }
+
+    fn txgs(&self) -> Option<Txgs> {
+        self.root.vfs.txgs()
     }
 
     fn quota(&self, node: NodeId, of: QuotaOf, id: u32) -> Result<Option<Quota>> {

@@ -6,7 +6,7 @@
 
 use super::options::Space;
 pub use super::trivial_acl::{AclInherit, AclMode};
-use crate::vfs::{Quota, Time};
+use crate::vfs::{Quota, Time, Txgs};
 use dataset::intent_log::{Encoded, Reach};
 use dataset::quota::Principal;
 use errors::Result;
@@ -126,6 +126,10 @@ pub trait Backing: Send + Sync {
     fn settings(&self) -> Arc<Settings>;
     /// Current space, for statfs.
     fn space(&self) -> Space;
+    /// The transaction groups of the pool, if there is one.
+    fn txgs(&self) -> Option<Txgs> {
+        None
+    }
     /// Whether a user, group or project has used up its space or, if `objects`, its number of
     /// files.
     fn is_over_quota(&self, principal: Principal, id: u64, objects: bool) -> Result<bool> {

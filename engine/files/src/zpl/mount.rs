@@ -9,7 +9,7 @@ use super::{
     CaseSensitivity, CreateOptions, FileSystem, MASTER_NODE, NormFlags, Options, Space, Version, create_contents,
     owners_of,
 };
-use crate::vfs::Quota;
+use crate::vfs::{Quota, Txgs};
 use dataset::intent_log::{Encoded, Reach};
 use dataset::live::{self, AclType, LateChanges, LiveDataset, SyncMode, XattrStore};
 use dataset::quota::Principal;
@@ -185,6 +185,11 @@ impl Backing for DatasetBacking {
             objects: self.live.objset().root().fill(),
             fsid_guid: self.fsid_guid,
         }
+    }
+
+    fn txgs(&self) -> Option<Txgs> {
+        let writer = self.live.writer();
+        Some(Txgs { open: writer.open_txg(), synced: writer.synced_txg() })
     }
 
     fn is_over_quota(&self, principal: Principal, id: u64, objects: bool) -> Result<bool> {

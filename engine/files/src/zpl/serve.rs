@@ -5,7 +5,7 @@ use super::live::{Live, Slot};
 use super::{FileSystem, dir};
 use crate::vfs::{
     Allocate, Attr, Caller, DirEntry, FileHandle, FileKind, NewNode, NodeId, Quota, QuotaOf, RenameFlags, SetAttr,
-    SetXattr, StatFs, SyncKind, Time, Vfs,
+    SetXattr, StatFs, SyncKind, Time, Txgs, Vfs,
 };
 use bytes::Bytes;
 use errors::{Error, Refusal, Result};
@@ -240,6 +240,10 @@ impl Vfs for FileSystem {
 
     fn seek_hole(&self, node: NodeId, offset: u64) -> Result<u64> {
         self.named(self.undisturbed(node.0, || self.regular(node)?.seek_hole(offset)))
+    }
+
+    fn txgs(&self) -> Option<Txgs> {
+        self.live.as_ref()?.backing.txgs()
     }
 
     /// Of a node that hands its project on, the limits of the project are the size. Facts:

@@ -187,6 +187,12 @@ fn with_a_daemon_it_receives_the_stream_and_interrupted_receives_resume() {
     assert!(code == 1 && message.contains(&format!("    zfs send -t {token}")), "{message}");
     rig.receive("zfs receive -s tank/part", &rig.send(&format!("zfs send -t {}", token.trim())));
     assert_eq!(rig.names("tank/part"), ["", "@1"]);
+    // The contents of a file system itself.
+    let head = rig.send("zfs send tank/a");
+    assert_eq!(rig.given("zfs receive -s tank/whole", &head[..head.len() / 2]).0, 1);
+    let token = rig.good("zfs get -H -o value receive_resume_token tank/whole");
+    rig.receive("zfs receive -s tank/whole", &rig.send(&format!("zfs send -t {}", token.trim())));
+    assert_eq!(rig.names("tank/whole"), ["", "@--head--"]);
     assert_eq!(rig.given("zfs receive -s tank/half", &full[..full.len() / 2]).0, 1);
     rig.good("zfs receive -A tank/half");
     // A client that disconnects in the middle ends the stream, and nothing remains.

@@ -24,7 +24,7 @@ use dataset::Entry;
 use dataset::send::{self, Base, Outgoing, Package, PackageOptions, Planned, Resume};
 use dataset::stream::Writer;
 use errors::Error;
-use find::{base_by_guid, base_of, bookmark_by_snaps, by_guid, redaction_bookmark, words};
+use find::{base_by_guid, base_of, bookmark_by_snaps, contents, redaction_bookmark, words};
 use meter::Meter;
 use ondisk::{Endian, Nvlist};
 use options::Asked;
@@ -176,10 +176,10 @@ fn require_first(cx: &Context<'_>, name: &str, guid: Option<u64>) -> Result<(), 
     let Some(record) = record else { return Ok(()) };
     let mut missing = None;
     let permitted = cx.invocation(String::new()).permit(&record, |caller, tree| {
-        // A resumed stream finds its snapshot by guid, under whichever name.
-        let found = guid.map(|guid| by_guid(tree, name, guid, false)).transpose()?.flatten();
+        // A resumed stream finds its snapshot by guid, whatever its name is now.
+        let found = guid.map(|guid| contents(tree, name, guid)).transpose()?.flatten();
         match (found, tree.entry(name)) {
-            (Some(Base::Snapshot(to)), _) => caller.require(tree, to.name(), &["send"]),
+            (Some(to), _) => caller.require(tree, to.name(), &["send"]),
             (_, Ok(_)) => caller.require(tree, name, &["send"]),
             (_, Err(error)) => {
                 missing = Some(super::datasets::cannot_open(name, &error));
@@ -332,7 +332,11 @@ fn many(cx: &mut Context<'_>, source: &mut Source, parsed: &Parsed, asked: &Aske
         }
     }
     let package = Package::new(head, from.as_deref(), snapshot, options).map_err(cannot)?;
-    let planned = package.streams().map_err(cannot)?;
+    let planned = package.streams().map_err(|error| match error {
+        // Of a dataset without one of the snapshots: a warning in OpenZFS, which then fails.
+        Error::Invalid { what, .. } => Failure::failed(format!("WARNING: {what}")),
+        error => cannot(error),
+    })?;
     require(cx, &found.pool, planned.iter().map(|stream| stream.to.name()))?;
     for warning in &package.warnings {
         cx.complain(warning);
@@ -411,8 +415,7 @@ fn resume(cx: &mut Context<'_>, source: &mut Source, token: &str, mut asked: Ask
     options.raw |= ok(&state, "rawok");
     require_first(cx, &name, Some(guid))?;
     let Some(found) = source.entry(cx, name.split(['/', '@']).next().unwrap_or(&name))? else { return Ok(1) };
-    let Some(Base::Snapshot(to)) = by_guid(&found.pool.datasets, &name, guid, false).map_err(|e| cannot(&name, &e))?
-    else {
+    let Some(to) = contents(&found.pool.datasets, &name, guid).map_err(|e| cannot(&name, &e))? else {
         return Err(failed(&match found.pool.datasets.entry(&name) {
             Ok(_) => format!("'{name}' is no longer the same snapshot used in the initial send"),
             Err(_) => format!("'{name}' used in the initial send no longer exists"),

@@ -73,6 +73,10 @@ pub(super) fn features(to: &Dataset, keys: &KeyStore, options: Options, resumes:
     Ok(features)
 }
 
+/// What follows the name of a file system or volume in a stream of its contents, where others have
+/// the name of a snapshot.
+pub const HEAD_SUFFIX: &str = "@--head--";
+
 pub(super) fn begin(to: &Dataset, from: Option<&Base>, set: &ObjectSet, features: Features) -> Result<Begin> {
     let phys = to.phys();
     let mut flags = FLAG_FREE_RECORDS | FLAG_SPILL_BLOCK;
@@ -82,7 +86,7 @@ pub(super) fn begin(to: &Dataset, from: Option<&Base>, set: &ObjectSet, features
     if phys.has(DslDataset::FLAG_CI_DATASET) {
         flags |= FLAG_CI_DATA;
     }
-    let suffix = if to.is_snapshot() { "" } else { "@--head--" };
+    let suffix = if to.is_snapshot() { "" } else { HEAD_SUFFIX };
     Ok(Begin {
         header_type: Begin::STREAM,
         features,

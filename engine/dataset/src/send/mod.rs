@@ -22,6 +22,7 @@ mod records;
 mod redaction;
 pub(crate) mod walk;
 
+pub use begin::HEAD_SUFFIX;
 pub use estimate::{estimate, needs_measuring};
 pub use outgoing::{Base, Options, Outgoing, Resume};
 pub use package::{Package, PackageOptions, Planned};

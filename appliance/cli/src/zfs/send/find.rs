@@ -2,7 +2,7 @@
 
 use super::source::Source;
 use crate::context::{Context, Failure};
-use dataset::send::Base;
+use dataset::send::{Base, HEAD_SUFFIX};
 use dataset::{Bookmark, Dataset, Datasets, Entry, ListOptions};
 use errors::Error;
 use ondisk::{Nvlist, nvlist};
@@ -82,8 +82,21 @@ pub(super) fn base_by_guid(
 
 /// The snapshot, or bookmark, with that guid. Copies of a snapshot share its guid: of several, the
 /// one nearest to the dataset of the snapshot `near`.
-pub(super) fn by_guid(tree: &Arc<Datasets>, near: &str, guid: u64, bookmarks: bool) -> errors::Result<Option<Base>> {
+fn by_guid(tree: &Arc<Datasets>, near: &str, guid: u64, bookmarks: bool) -> errors::Result<Option<Base>> {
     Ok(nearest(near, with_guid(tree, guid, bookmarks)?))
+}
+
+/// The contents of a stream that is resumed: the snapshot with that guid, or the file system or
+/// volume if `name` is that of one that was sent itself.
+pub(super) fn contents(tree: &Arc<Datasets>, name: &str, guid: u64) -> errors::Result<Option<Dataset>> {
+    let is_head = name.ends_with(HEAD_SUFFIX);
+    let options = ListOptions { bookmarks: false, ..ListOptions::all() };
+    let mut all = tree.list(&[], &options)?.entries;
+    all.retain(|entry| matches!(entry, Entry::Dataset(d) if d.is_snapshot() != is_head && d.phys().guid == guid));
+    Ok(match nearest(name, all) {
+        Some(Base::Snapshot(dataset)) => Some(dataset),
+        _ => None,
+    })
 }
 
 /// All snapshots, and bookmarks, with that guid.

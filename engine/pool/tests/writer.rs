@@ -289,10 +289,11 @@ fn attached_and_detached_devices_post_the_events_of_openzfs() {
     let (spares, caches) = (vec![auxiliary("spare")], vec![auxiliary("cache")]);
     writer.add(NewDevices { tops: vec![log], spares, caches }, true).unwrap();
     assert_eq!(news(), ["vdev_add -"]);
+    let third = memory("third");
     let joins = NewLeaf {
         kind: "file",
         path: "third".into(),
-        device: Some(memory("third")),
+        device: Some(third.clone()),
         ashift: 9,
         spare: None,
         sequentially: false,
@@ -301,6 +302,12 @@ fn attached_and_detached_devices_post_the_events_of_openzfs() {
     assert_eq!(news(), ["vdev_attach third"]);
     writer.detach(guid("third")).unwrap();
     assert_eq!(news(), ["vdev_remove third"]);
+    // As the kernel module leaves it: of txg 0, with the devices of the mirror before.
+    let left = block::label::read(third.as_ref(), true).configs().next().cloned().unwrap();
+    let mirror = left.get_nvlist("vdev_tree").unwrap();
+    assert_eq!((left.get_u64("txg"), left.get_u64("create_txg")), (Some(0), Some(0)));
+    assert_eq!((mirror.get_str("type"), mirror.get_nvlist_array("children").len()), (Some("mirror"), 3));
+    assert!(left.get_nvlist("features_for_read").is_some());
     for (path, class) in [("spare", "vdev_remove_aux"), ("cache", "vdev_remove_aux"), ("log", "vdev_remove_dev")] {
         writer.remove(guid(path), &|| Ok(())).unwrap();
         assert_eq!(news(), [format!("{class} {path}")]);

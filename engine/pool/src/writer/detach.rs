@@ -15,6 +15,7 @@
 //! Invariants:
 //!   * no device is detached that is needed to read some block
 
+use super::config::for_label;
 use super::farewell::Farewell;
 use super::shape;
 use super::spa::{Shared, SyncTx, Writer};
@@ -149,6 +150,8 @@ pub(crate) fn take_out(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
     let settles = (parent.kind == "spare" && is_first).then(|| parent.children.last()).flatten();
     let settled = settles.filter(|c| c.number(config::IS_SPARE) != 0 && c.kind != "dspare").map(|c| c.guid);
 
+    let top_config = root.children.iter().find(|c| c.guid == top.guid);
+    let before = top_config.cloned().ok_or_else(|| Error::invalid("", "no such device in pool"))?;
     let gone = shape::remove_child(&mut root, guid).ok_or_else(|| Error::invalid("", "no such device in pool"))?;
     if parent.kind == "replacing" && !is_first {
         give_path_back(&mut root, parent.guid, &gone);
@@ -169,7 +172,7 @@ pub(crate) fn take_out(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
             leaves.insert(now, leaf.known_as(now, path));
         }
     }
-    let leaving = farewell(cx, leaf.clone(), &gone, top.guid);
+    let leaving = farewell(cx, leaf.clone(), &gone, &before);
     cx.all_or_nothing(|| {
         free_objects(cx, &gone)?;
         if let Some(guid) = settled {
@@ -209,23 +212,26 @@ pub(crate) fn free_objects(cx: &SyncTx<'_>, gone: &VdevConfig) -> Result<()> {
     vdevs::free_zap(cx, gone.number(config::VDEV_LEAF_ZAP))
 }
 
-/// The final label of a leaf of `top` that leaves.
-pub(crate) fn farewell(cx: &SyncTx<'_>, leaf: Leaf, gone: &VdevConfig, top: u64) -> Farewell {
-    Farewell { leaf, label: farewell_label(cx.shared, gone, top, cx.txg()) }
+/// The final label of a leaf that leaves: that of a device that is not in use, with the
+/// configuration of its top-level device `top` before. `zhack label repair` needs that.
+pub(crate) fn farewell(cx: &SyncTx<'_>, leaf: Leaf, gone: &VdevConfig, top: &VdevConfig) -> Farewell {
+    Farewell { leaf, label: farewell_label(cx.shared, gone, top) }
 }
 
 /// The final labels of all leaves of a top-level device that leaves.
 pub(crate) fn farewells(cx: &SyncTx<'_>, device: &Vdev, top: &VdevConfig) -> Vec<Farewell> {
-    let of = |leaf: &Leaf| Some(farewell(cx, leaf.clone(), top.find(leaf.guid)?, top.guid));
+    let of = |leaf: &Leaf| Some(farewell(cx, leaf.clone(), top.find(leaf.guid)?, top));
     device.leaves().into_iter().filter_map(of).collect()
 }
 
-fn farewell_label(shared: &Shared, gone: &VdevConfig, top: u64, txg: u64) -> Nvlist {
-    let identity = shared.config.identity.lock();
+/// Facts: `vdev_label_init` with VDEV_LABEL_REMOVE (module/zfs/vdev_label.c).
+fn farewell_label(shared: &Shared, gone: &VdevConfig, top: &VdevConfig) -> Nvlist {
+    let identity = shared.config.identity.lock().clone();
     if gone.number(config::IS_SPARE) != 0 {
         return vdevs::auxiliary_label(identity.version, gone, List::Spares);
     }
-    let mut label = vdevs::first_label(&identity, shared.config.root.lock().guid, top, gone.guid);
-    label.put(config::CREATE_TXG, txg);
+    let root = shared.config.root.lock().clone();
+    let mut label = for_label(&identity, &root, top, gone.guid, shared.features.for_label(), 0);
+    label.put(config::CREATE_TXG, 0u64);
     label
 }

@@ -222,8 +222,8 @@ pub(crate) fn initialize_leaf(
     block::label::initialize(device.as_ref(), &list).map_err(|e| Error::io(device.name(), e))
 }
 
-/// A label of txg 0, for a device that is not or no longer part of the pool.
-pub(crate) fn first_label(identity: &Identity, root_guid: u64, top_guid: u64, guid: u64) -> Nvlist {
+/// A label of txg 0, for a device that is not part of the pool yet.
+fn first_label(identity: &Identity, root_guid: u64, top_guid: u64, guid: u64) -> Nvlist {
     let mut list = Nvlist::new();
     list.put(config::VERSION, identity.version);
     list.put(config::POOL_NAME, identity.label_name.as_str());

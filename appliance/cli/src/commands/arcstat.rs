@@ -3,7 +3,7 @@
 use super::counters::{OfDaemon, percent, show_as, with_args};
 use super::statistic::cells;
 use crate::daemon_client::DaemonClient;
-use crate::report::{self, Column, Form, Kind, Options, Value, column};
+use crate::report::{self, Column, Form, Kind, Options, Value, column, separator_arg};
 use anyhow::{Result, bail};
 use api::CellKey;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -258,7 +258,8 @@ pub fn command() -> Command {
             .arg(Arg::new("all").short('a').action(ArgAction::SetTrue).help("All fields"))
             .arg(Arg::new("extended").short('x').action(ArgAction::SetTrue).help("The fields of arcstat -x"))
             .arg(Arg::new("zfetch").long("zfetch").action(ArgAction::SetTrue).help("The fields of OpenZFS's arcstat -z"))
-            .arg(Arg::new("pool").long("pool").value_name("POOL").help("Only the cache of this pool")),
+            .arg(Arg::new("pool").long("pool").value_name("POOL").help("Only the cache of this pool"))
+            .arg(separator_arg()),
     )
 }
 

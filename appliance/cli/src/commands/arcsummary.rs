@@ -26,6 +26,9 @@ const SECTIONS: [(&str, &str); 7] = [
     ("zil", "Intent logs."),
 ];
 
+/// Numbers of sections, which arc_summary deprecates. Its page 5 is a cache that OpenZFS removed.
+const PAGES: [(&str, &str); 5] = [("1", "arc"), ("2", "archits"), ("3", "l2arc"), ("4", "dmu"), ("6", "tunables")];
+
 /// A line: depth, name, value.
 struct Line {
     depth: usize,
@@ -69,6 +72,15 @@ pub fn command() -> Command {
                 .value_parser(SECTIONS.map(|(name, _)| name))
                 .help("Only this section"),
         )
+        .arg(
+            Arg::new("page")
+                .short('p')
+                .long("page")
+                .value_name("PAGE")
+                .value_parser(PAGES.map(|(page, _)| page))
+                .conflicts_with("section")
+                .help("Only the section of this number, as in old scripts; use -s"),
+        )
         .arg(Arg::new("pool").long("pool").value_name("POOL").help("Only this pool"))
 }
 
@@ -80,7 +92,9 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if let Some(pool) = pool.filter(|pool| !now.labels("weir_cache_size_bytes", "pool").iter().any(|p| p == pool)) {
         anyhow::bail!("the daemon does not have the pool '{pool}'");
     }
-    let section = matches.get_one::<String>("section").map(String::as_str);
+    let page = matches.get_one::<String>("page");
+    let paged = page.and_then(|page| PAGES.iter().find(|(number, _)| page == number)).map(|(_, section)| *section);
+    let section = matches.get_one::<String>("section").map(String::as_str).or(paged);
     let chosen: Vec<&str> =
         SECTIONS.iter().map(|(name, _)| *name).filter(|n| section.is_none_or(|s| s == *n)).collect();
     let text = if matches.get_flag("graph") {

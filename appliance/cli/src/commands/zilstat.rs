@@ -1,7 +1,7 @@
 //! `weir zilstat`: intent log statistics, with the field names of OpenZFS's zilstat, and others.
 
 use super::counters::{OfDaemon, show_as, with_args};
-use crate::report::{self, Column, Form, Kind, Options, Value, column};
+use crate::report::{self, Column, Form, Kind, Options, Value, column, separator_arg};
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use observe::scrape::Metrics;
@@ -73,7 +73,8 @@ pub fn command() -> Command {
                 "A row for each pool of the running daemon; the first report is the average since the daemon started. -v describes \
                  the columns and why some are '-'.",
             )
-            .arg(Arg::new("all").short('a').action(ArgAction::SetTrue).help("All columns")),
+            .arg(Arg::new("all").short('a').action(ArgAction::SetTrue).help("All columns"))
+            .arg(separator_arg()),
     )
 }
 

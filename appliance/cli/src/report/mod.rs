@@ -20,7 +20,7 @@ mod options;
 pub use cell::printable;
 pub use column::{Column, Kind, Value, column};
 pub use number::{decimal, exact};
-pub use options::{Form, Options, TimeForm, args, count, height, interval, pace_args};
+pub use options::{Form, Options, TimeForm, args, count, height, interval, pace_args, separator_arg};
 
 use clap::ArgMatches;
 use jiff::Timestamp;
@@ -170,7 +170,7 @@ impl<W: Write> Report<W> {
         for (n, (at, cell)) in self.shown.iter().zip(cells).enumerate() {
             let column = &self.columns[*at];
             let width = column.width.max(cell::heading(column, &self.options).len());
-            line.push_str(if line.is_empty() { "" } else { "  " });
+            line.push_str(if line.is_empty() { "" } else { &self.options.separator });
             match column.kind {
                 Kind::Text if n + 1 == cells.len() => line.push_str(cell),
                 Kind::Text => line.push_str(&format!("{cell:<width$}")),

@@ -35,6 +35,8 @@ pub enum TimeForm {
 pub struct Options {
     /// `-H`, `-j`.
     pub form: Form,
+    /// Text between the cells of a table.
+    pub separator: String,
     /// `-p`: exact numbers.
     pub exact: bool,
     /// `-T`: format of times.
@@ -63,6 +65,18 @@ pub struct Options {
 
 /// Rows between headings if the height of the terminal is unknown.
 const SCREEN: usize = 20;
+
+/// Text between the cells of a table.
+const SEPARATOR: &str = "  ";
+
+/// The option `-s`, which OpenZFS's arcstat and zilstat have.
+pub fn separator_arg() -> Arg {
+    Arg::new("separator")
+        .short('s')
+        .long("separator")
+        .value_name("TEXT")
+        .help("Text between the cells of a table [default: two spaces]")
+}
 
 /// The arguments `interval` and `count`.
 pub fn pace_args() -> [Arg; 2] {
@@ -125,6 +139,7 @@ impl Options {
     pub fn plain(form: Form) -> Self {
         Self {
             form,
+            separator: SEPARATOR.to_owned(),
             exact: false,
             time: TimeForm::Epoch,
             unit: Unit::Power(0),
@@ -160,6 +175,7 @@ impl Options {
         let unit = text("unit").and_then(|u| Unit::named(u));
         Ok(Self {
             form,
+            separator: text("separator").map_or(SEPARATOR, String::as_str).to_owned(),
             exact: matches.get_flag("exact"),
             time,
             unit: unit.unwrap_or(if terminal { Unit::Power(1) } else { Unit::Power(0) }),

@@ -2,6 +2,7 @@
 
 use crate::getopt::Opt;
 use crate::verb::{Callers, Verb};
+use dataset::property::{Attr, CATALOGUE, Visibility};
 use std::fmt::Write;
 
 /// Columns of a help text.
@@ -16,7 +17,36 @@ pub fn usage(program: &str, verb: &Verb) -> String {
         text.push_str(format!("\t{} {line}", verb.name).trim_end());
         text.push('\n');
     }
+    if program == "zfs" && matches!(verb.name, "set" | "get" | "inherit" | "list") {
+        text.push_str(&properties());
+    }
     text.push_str(&format!("\nFor more, run: weir {program} help\n"));
+    text
+}
+
+/// A table of the properties of datasets, as OpenZFS prints it after usage errors of verbs with
+/// properties. Scripts read it: name, whether it can be set, whether it is inherited.
+fn properties() -> String {
+    let mut text = format!("\nproperties:\n\n\t{:<21} {}  {}   {}\n\n", "PROPERTY", "EDIT", "INHERIT", "VALUES");
+    let yes = |yes: bool| if yes { "YES" } else { " NO" };
+    let mut row = |name: &str, can_edit: bool, is_inherited: bool, values: &str| {
+        let values = if values.is_empty() { "-" } else { values };
+        let _ = writeln!(text, "\t{name:<22} {}      {}   {values}", yes(can_edit), yes(is_inherited));
+    };
+    for def in CATALOGUE.iter().filter(|def| def.visibility == Visibility::Listed) {
+        let can_edit = matches!(def.attr, Attr::Default | Attr::Inherit);
+        let is_inherited = matches!(def.attr, Attr::Inherit | Attr::OneTime);
+        row(def.name, can_edit, is_inherited, def.values);
+    }
+    for what in ["used", "objused"] {
+        ["user", "group", "project"].iter().for_each(|who| row(&format!("{who}{what}@..."), false, false, "<size>"));
+    }
+    for what in ["quota", "objquota"] {
+        let quota = |who: &&str| row(&format!("{who}{what}@..."), true, false, "<size> | none");
+        ["user", "group", "project"].iter().for_each(quota);
+    }
+    row("written@<snap>", false, false, "<size>");
+    row("written#<bookmark>", false, false, "<size>");
     text
 }
 

@@ -149,8 +149,10 @@ pub fn compare(a: Option<&Property>, b: Option<&Property>, reverse: bool) -> std
         (Some(_), None) => return Less,
         (Some(a), Some(b)) => (a, b),
     };
+    // As in OpenZFS, words are in alphabetical order, whatever their numbers (zprop_collect_property).
+    let are_words = property::find(&a.name).is_some_and(|def| matches!(def.value_type, ValueType::Index(_)));
     let order = match (&a.value.value, &b.value.value) {
-        (Value::Number(x), Value::Number(y)) => x.cmp(y),
+        (Value::Number(x), Value::Number(y)) if !are_words => x.cmp(y),
         _ => a.value.raw.cmp(&b.value.raw),
     };
     if reverse { order.reverse() } else { order }
@@ -182,5 +184,12 @@ mod tests {
         assert_eq!(compare(Some(&number(9)), Some(&number(10)), false), Less);
         assert_eq!(compare(Some(&number(9)), Some(&number(10)), true), Greater);
         assert_eq!(compare(None, Some(&number(10)), true), Greater);
+        let word = |word: &str, n| Property {
+            name: "checksum".into(),
+            value: property::PropertyValue { raw: word.into(), human: word.into(), value: Value::Number(n) },
+            source: Source::Default,
+            time: None,
+        };
+        assert_eq!(compare(Some(&word("on", 1)), Some(&word("fletcher2", 6)), false), Greater);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::kept_keys;
 use crate::verbs::line::line;
-use crate::verbs::{Invocation, Reason, Refusal};
+use crate::verbs::{Invocation, Kind, Reason, Refusal};
 use dataset::{Dataset, write};
 use errors::{Error, Refusal as Denied};
 
@@ -14,6 +14,11 @@ pub fn command_line(name: &str) -> String {
 /// Promotes the clone `name`.
 pub fn run(invocation: &Invocation<'_>, name: &str) -> Result<(), Refusal> {
     invocation.entry(name).map(drop)?;
+    // Internal datasets, such as the state of a resumable receive.
+    if name.contains('%') {
+        let message = format!("cannot promote '{name}': invalid character '%' in name");
+        return Err(Refusal::new(Kind::Invalid, message));
+    }
     let record = invocation.record("promote", name)?;
     // The origin that the caller may promote from.
     let mut checked = None;

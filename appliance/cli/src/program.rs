@@ -22,7 +22,9 @@ pub fn main() -> ExitCode {
     let called = args.first().and_then(|a| Path::new(a).file_name()).and_then(|n| n.to_str()).unwrap_or("weir");
     let rest = args.get(1..).unwrap_or_default();
     if is_face(called) {
-        return face(called, rest);
+        let code = face(called, rest);
+        abort_by_request();
+        return code;
     }
     // Well-known names of tools, mapped to Weir's names.
     let tool = match called {
@@ -89,4 +91,13 @@ fn face(face: &str, args: &[OsString]) -> ExitCode {
     };
     let mut cx = Context::here(&mut out, &mut err, state);
     ExitCode::from(dispatch(&mut cx, face, verbs, &args))
+}
+
+/// Ends the process with a core dump if the environment variable `ZFS_ABORT` is set: see zfs(8) and
+/// zpool(8) of OpenZFS.
+fn abort_by_request() {
+    if std::env::var_os("ZFS_ABORT").is_some() {
+        println!("dumping core by request");
+        std::process::abort();
+    }
 }

@@ -21,6 +21,7 @@ use block::{Block, Bookmark, RawBlock, Store};
 use errors::{Error, Place, Result};
 use host::sync::Mutex;
 use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A handle to an object; clones share its state.
@@ -69,6 +70,21 @@ struct Indirect {
 }
 
 type Recent = Option<Indirect>;
+
+/// The data blocks below block `index` of a level whose blocks have 2^`shift` data blocks below
+/// them.
+pub(crate) fn span(shift: u32, index: u64) -> Range<u64> {
+    if shift >= 64 {
+        return if index == 0 { 0..u64::MAX } else { u64::MAX..u64::MAX };
+    }
+    let start = index.checked_shl(shift).filter(|s| s >> shift == index).unwrap_or(u64::MAX);
+    start..start.saturating_add(1 << shift)
+}
+
+/// Logarithm of the number of pointers in an indirect block.
+fn pointer_shift(dnode: &Dnode) -> u32 {
+    u32::from(dnode.indirect_shift.max(blkptr::SIZE_BYTES.ilog2() as u8)) - blkptr::SIZE_BYTES.ilog2()
+}
 
 impl Object {
     pub(crate) fn from_parts(
@@ -220,7 +236,7 @@ impl Object {
 
     fn pointer(&self, dnode: &Dnode, level: u8, blkid: u64, recent: &mut Recent) -> Result<BlkPtr> {
         let Some(top) = dnode.levels.checked_sub(1).filter(|top| *top >= level) else { return Ok(BlkPtr::HOLE) };
-        let shift = u32::from(dnode.indirect_shift.max(blkptr::SIZE_BYTES.ilog2() as u8)) - blkptr::SIZE_BYTES.ilog2();
+        let shift = pointer_shift(dnode);
         let parent = blkid >> shift.min(63);
         let index_at = |l: u8| blkid.checked_shr(shift * u32::from(l - level)).unwrap_or(0);
         let root = match dnode.blkptrs.get(usize::try_from(index_at(top)).unwrap_or(usize::MAX)) {
@@ -247,6 +263,35 @@ impl Object {
             }
         }
         Ok(bp)
+    }
+
+    /// Reads the indirect blocks above the data blocks `blocks`, as far as these are on disk.
+    /// Changing or freeing them reads the same during the sync of the txg, where an error suspends
+    /// the pool; here it is the caller's.
+    pub fn check_indirect(&self, blocks: Range<u64>) -> Result<()> {
+        let dnode = self.tree();
+        let Some(top) = dnode.levels.checked_sub(1).filter(|top| *top > 0) else { return Ok(()) };
+        let shift = pointer_shift(&dnode);
+        for (index, bp) in (0..).zip(dnode.blkptrs.iter()) {
+            self.check_below(shift, top, index, bp, &blocks)?;
+        }
+        Ok(())
+    }
+
+    fn check_below(&self, shift: u32, level: u8, index: u64, bp: &BlkPtr, blocks: &Range<u64>) -> Result<()> {
+        let span = span(shift * u32::from(level), index);
+        let (from, to) = (blocks.start.max(span.start), blocks.end.min(span.end));
+        if level == 0 || bp.is_hole() || from >= to {
+            return Ok(());
+        }
+        let block = self.inner.store.read(bp, &self.bookmark(i64::from(level), index), self.keys())?;
+        let below = (shift * u32::from(level - 1)).min(63);
+        for at in (from - span.start) >> below..=(to - 1 - span.start) >> below {
+            let child = index << shift | at;
+            let pointer = self.entry(&block, level - 1, child, shift)?;
+            self.check_below(shift, level - 1, child, &pointer, blocks)?;
+        }
+        Ok(())
     }
 
     fn entry(&self, block: &Block, level: u8, blkid: u64, shift: u32) -> Result<BlkPtr> {

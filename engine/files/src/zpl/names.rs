@@ -336,7 +336,9 @@ impl FileSystem {
             return Ok(None);
         }
         file.links = 0;
-        if l.is_open(id) {
+        // Of a file with damage, the space cannot be found. It stays in the queue.
+        let is_kept = l.is_open(id) || self.check_freeable(id).is_err();
+        if is_kept {
             let file = l.get(id);
             file.ctime = now;
             file.store(self, tx, &[])?;

@@ -66,6 +66,14 @@ impl FileSystem {
         }
     }
 
+    /// Reads what freeing an object reads while the txg syncs, when an error suspends the pool.
+    pub(super) fn check_freeable(&self, id: u64) -> Result<()> {
+        let checked = self.object(id).and_then(|object| object.check_indirect(0..u64::MAX));
+        checked.inspect_err(|error| {
+            tracing::warn!(dataset = self.options.name, object = id, %error, "a removed file is damaged: its space is not freed");
+        })
+    }
+
     /// Frees a file that has no name and is not open. Returns its hidden directory, which is now
     /// queued. On failure nothing is changed.
     pub(super) fn free_file(&self, tx: &Tx, l: &mut Locked<'_>, id: u64, is_queued: bool) -> Result<Option<u64>> {
@@ -127,6 +135,10 @@ impl FileSystem {
                 for (entry, _) in entries {
                     let value = entry.value.ints.first().copied().unwrap_or(0);
                     let id = DirEntryValue::unpack(value).object;
+                    match self.check_freeable(id) {
+                        Err(Error::NotFound { .. }) | Ok(()) => {}
+                        Err(e) => return Err(e),
+                    }
                     zap.remove(tx, &entry.name)?;
                     match self.objset.free_object(tx, id) {
                         Err(Error::NotFound { .. }) | Ok(()) => {
@@ -149,6 +161,7 @@ impl FileSystem {
         let orphan = self.operate(FREEING_BYTES, true, |tx, live, _| {
             let node = live.node(id);
             self.change(&[&node], |l| match l.get(id).links == 0 && !l.is_open(id) {
+                true if self.check_freeable(id).is_err() => Ok(None),
                 true => self.free_file(tx, l, id, true),
                 false => Ok(None),
             })

@@ -179,6 +179,8 @@ pub(crate) struct LiveObject {
     pub ahead: Arc<Mutex<ReadAhead>>,
     /// Serialises writers of structured contents (a ZAP).
     pub writer: Mutex<()>,
+    /// Number of the indirect block of level 1 that was found readable last, plus 1; 0: none yet.
+    pub readable: AtomicU64,
     /// Cached state of a ZAP in this object.
     pub zap: Arc<crate::zap::Shared>,
     pub dirty: Arc<Dirty>,
@@ -232,6 +234,7 @@ impl LiveObject {
             state: RwLock::new(state),
             ahead: Arc::default(),
             writer: Mutex::new(()),
+            readable: AtomicU64::new(0),
             zap: Arc::default(),
             dirty,
         })

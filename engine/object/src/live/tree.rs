@@ -12,6 +12,7 @@
 
 use super::SyncContext;
 use super::sync_context::Written;
+use crate::object::span;
 use block::Bookmark;
 use block::crypt::DatasetKeys;
 use bytes::Bytes;
@@ -130,12 +131,7 @@ impl Tree<'_> {
 
     /// Range of block numbers under block `index` of `level`.
     fn span(&self, level: u8, index: u64) -> Range<u64> {
-        let shift = self.shift() * u32::from(level);
-        if shift >= 64 {
-            return if index == 0 { 0..u64::MAX } else { u64::MAX..u64::MAX };
-        }
-        let start = index.checked_shl(shift).filter(|s| s >> shift == index).unwrap_or(u64::MAX);
-        start..start.saturating_add(1 << shift)
+        span(self.shift() * u32::from(level), index)
     }
 
     /// Adds levels until the last block can be reached: the pointers in the dnode move into a new

@@ -7,7 +7,9 @@ use block::RawBlock;
 use block::crypt::DatasetKeys;
 use errors::{Error, Refusal, Result};
 use ondisk::{BlkPtr, blkptr};
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Location of a block to clone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,9 @@ impl Object {
             return Err(Error::corrupt(self.place(), "blocks of 0 bytes"));
         }
         check_can_be_sealed(self.keys(), size).map_err(|e| e.at(&self.place()))?;
+        if !data.is_empty() {
+            self.check_changeable(live, offset / size..end.div_ceil(size))?;
+        }
         let mut at = offset;
         while at < end {
             let (blkid, within) = (at / size, (at % size) as usize);
@@ -58,6 +63,18 @@ impl Object {
                 self.patch_block(live, tx, blkid, within, piece)?;
             }
             at += n as u64;
+        }
+        Ok(())
+    }
+
+    /// [`Object::check_indirect`], unless the blocks are below the indirect block that was checked
+    /// last.
+    fn check_changeable(&self, live: &LiveObject, blocks: Range<u64>) -> Result<()> {
+        let per_block = self.dnode().pointers_per_indirect().max(1);
+        let (first, last) = (blocks.start / per_block, (blocks.end - 1) / per_block);
+        if first != last || live.readable.load(Ordering::Relaxed) != last + 1 {
+            self.check_indirect(blocks)?;
+            live.readable.store(last + 1, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -228,6 +245,7 @@ impl Object {
         if first >= last {
             return Ok(());
         }
+        self.check_indirect(first..last)?;
         live.change(tx.txg(), |state, head_changed| {
             let Some(head) = &mut state.head else { return Err(Refusal::Stale.at(self.place())) };
             if to_end && head.max_block_id >= first {

@@ -189,7 +189,9 @@ fn check_value(target: &Target<'_>, def: &PropertyDef, value: &Value) -> std::re
                 needs(feature::LARGE_BLOCKS)?;
             }
         }
-        ("special_small_blocks", Value::Number(n)) if *n > 16 << 20 || (*n != 0 && !n.is_power_of_two()) => {
+        ("special_small_blocks", Value::Number(n))
+            if *n != 0 && !((512..=16 << 20).contains(n) && n.is_power_of_two()) =>
+        {
             return invalid("'special_small_blocks' must be zero or a power of 2 from 512B to 16M");
         }
         ("checksum", Value::Number(n)) => {
@@ -283,6 +285,10 @@ mod tests {
         assert!(refused("refer", "1").contains("'refer' is readonly"));
         assert!(refused("COMPRESS", "lz4").contains("invalid property 'COMPRESS'"));
         assert!(refused("recsize", "3K").contains("'recordsize' must be power of 2"));
+        for value in ["256", "1025", "32M"] {
+            assert!(refused("special_small_blocks", value).contains("must be zero or a power of 2 from 512B to"));
+        }
+        assert!(check(&target, "special_small_blocks", "512").is_ok());
         for value in [Value::Number(15), Value::Text("lz4".into())] {
             assert!(check_received(&target, "compression", &value).is_ok());
             assert!(check_received(&target, "compress", &value).is_err());

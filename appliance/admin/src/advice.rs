@@ -73,6 +73,15 @@ pub fn imported(reason: Reason) -> Option<(String, String)> {
             "'zpool upgrade' enables them.  Afterwards, software without these features\n\tmay be unable to open the pool; see \
              zpool-features(7).\n",
         ),
+        Reason::FeatSuperfluous => (
+            "Some features are enabled that the property 'compatibility' does not request.\n",
+            "Change 'compatibility', or the files in /etc/zfs/compatibility.d or\n\t/usr/share/zfs/compatibility.d \
+             that it names.\n",
+        ),
+        Reason::CompatibilityError => (
+            "The files that the property 'compatibility' names cannot be used.  The pool\n\tworks without them.\n",
+            "Compare 'compatibility' with the files in /etc/zfs/compatibility.d and\n\t/usr/share/zfs/compatibility.d.\n",
+        ),
         Reason::UnsupFeatRead => (
             "The pool cannot be opened here, because it uses features that this version\n\tdoes not support:\n",
             "Open it with software that supports them, or restore it from a backup.\n",
@@ -145,6 +154,13 @@ pub fn found(reason: Reason, indent: &str) -> Option<String> {
             "Some supported features are not enabled on the pool.\n\t{indent}(Note that they may be intentionally \
              disabled if the\n\t{indent}'compatibility' property is set.)\n"
         ),
+        Reason::FeatSuperfluous => format!(
+            "One or more features are enabled on the pool despite not being\n\t{indent}requested by the \
+             'compatibility' property.\n"
+        ),
+        Reason::CompatibilityError => {
+            format!("Error reading or parsing the file(s) indicated by the 'compatibility'\n\t{indent}property.\n")
+        }
         Reason::UnsupFeatRead => "The pool uses the following feature(s) not supported on this system:\n".into(),
         Reason::HostidMismatch => "The pool was last accessed by another system.\n".into(),
         Reason::HostidActive => "The pool is currently imported by another system.\n".into(),

@@ -34,7 +34,7 @@ pub fn attach(
         vacate(pool, to, new)?;
     }
     let ashift = ashift.unwrap_or_else(|| devices::sector_shift(&new.path));
-    // A spare that was added while the pool is open is already locked by this process.
+    // A device that needs no lock is open for writing already.
     let known = listed.and_then(|listed| listed.leaf()?.device());
     let device = match known.filter(|device| device.is_writable()) {
         Some(device) => device,

@@ -2,7 +2,7 @@
 //!
 //! The order of the checks is OpenZFS's (lib/libzfs/libzfs_status.c), and scripts rely on it.
 
-use pool::status::{PoolStatus, Progress, ScanKind, VdevAux, VdevState, VdevStatus};
+use pool::status::{FeatureSet, PoolStatus, Progress, ScanKind, VdevAux, VdevState, VdevStatus};
 
 /// The most important problem of a pool. ZFS name: zpool_status_t.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,6 +58,10 @@ pub enum Reason {
     VersionOlder,
     /// Some supported features are disabled.
     FeatDisabled,
+    /// Some features are enabled that `compatibility` does not request.
+    FeatSuperfluous,
+    /// The files that `compatibility` names cannot be used.
+    CompatibilityError,
 }
 
 impl Reason {
@@ -85,7 +89,10 @@ impl Reason {
 
     /// Whether `zpool status -x` ignores it.
     pub fn is_healthy(self) -> bool {
-        matches!(self, Self::Ok | Self::VersionOlder | Self::FeatDisabled)
+        matches!(
+            self,
+            Self::Ok | Self::VersionOlder | Self::FeatDisabled | Self::FeatSuperfluous | Self::CompatibilityError
+        )
     }
 }
 
@@ -158,8 +165,12 @@ pub fn reason(status: &PoolStatus, importing: bool) -> Reason {
         () if status.errata != 0 => Reason::Errata(status.errata),
         () if status.version < 5000 && status.compatibility.as_deref() != Some("legacy") => Reason::VersionOlder,
         () if status.version < 5000 => Reason::Ok,
-        () if status.features_disabled => Reason::FeatDisabled,
-        () => Reason::Ok,
+        () => match status.feature_set {
+            FeatureSet::AsRequested => Reason::Ok,
+            FeatureSet::Lacking => Reason::FeatDisabled,
+            FeatureSet::Superfluous => Reason::FeatSuperfluous,
+            FeatureSet::Unknown => Reason::CompatibilityError,
+        },
     }
 }
 
@@ -223,7 +234,7 @@ mod tests {
     fn old_pools_and_pools_without_features_are_healthy_for_x() {
         let mut status = pool(VdevStatus::default(), VdevState::Healthy);
         assert_eq!(reason(&status, false), Reason::Ok);
-        status.features_disabled = true;
+        status.feature_set = FeatureSet::Lacking;
         assert_eq!(reason(&status, false), Reason::FeatDisabled);
         status.version = 28;
         assert_eq!(reason(&status, false), Reason::VersionOlder);

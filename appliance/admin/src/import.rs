@@ -10,11 +10,12 @@ use anyhow::Result;
 use errors::{Error, Refusal};
 use pool::config::VdevConfig;
 use pool::mmp::{self, Activity, Owner, Unchanged};
-use pool::status::{PoolStatus, VdevAux, VdevState, VdevStatus};
+use pool::status::{PoolStatus, VdevAux, VdevClass, VdevState, VdevStatus};
 use pool::{FoundPool, OpenOptions, Pool, PoolState};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A pool that was found.
 pub struct Candidate {
@@ -136,6 +137,26 @@ pub fn check_hostid(pool: &Pool) -> Result<(), Error> {
     }
 }
 
+/// Number of top-level devices that may be missing when a pool is imported read-only.
+static MISSING_MAX: AtomicU64 = AtomicU64::new(0);
+
+/// Lets pools be imported read-only without that many of their top-level devices, log devices not
+/// counted: what was on them cannot be read. One value for the whole process, 0 by default; OpenZFS
+/// calls it `zfs_max_missing_tvds`.
+pub fn set_missing_max(count: u64) {
+    MISSING_MAX.store(count, Ordering::Relaxed);
+}
+
+/// Of a pool that is or will be imported read-only: calls it degraded if no more of its top-level
+/// devices are missing than may be.
+pub(crate) fn tolerate_missing(status: &mut PoolStatus) {
+    let is_missing = |top: &&VdevStatus| top.class != VdevClass::Log && top.state < VdevState::Degraded;
+    let missing = status.root.children.iter().filter(is_missing).count() as u64;
+    if (1..=MISSING_MAX.load(Ordering::Relaxed)).contains(&missing) && status.root.aux == VdevAux::NoReplicas {
+        (status.root.state, status.root.aux) = (VdevState::Degraded, VdevAux::None);
+    }
+}
+
 /// Determines the status of a found pool.
 pub fn examine(found: FoundPool, request: &OpenRequest) -> Candidate {
     let label_state = found.state();
@@ -247,7 +268,7 @@ fn labelled(config: &VdevConfig, present: &HashMap<u64, String>) -> VdevStatus {
         kind: config.kind.clone(),
         guid: config.guid,
         id: config.id,
-        class: if config.number("is_log") != 0 { pool::status::VdevClass::Log } else { class(config) },
+        class: if config.number("is_log") != 0 { VdevClass::Log } else { class(config) },
         state,
         aux,
         path: found.cloned().or_else(|| config.path.clone()),
@@ -257,11 +278,11 @@ fn labelled(config: &VdevConfig, present: &HashMap<u64, String>) -> VdevStatus {
     }
 }
 
-fn class(config: &VdevConfig) -> pool::status::VdevClass {
+fn class(config: &VdevConfig) -> VdevClass {
     match config.all.get_str("alloc_bias") {
-        Some("log") => pool::status::VdevClass::Log,
-        Some("special") => pool::status::VdevClass::Special,
-        Some("dedup") => pool::status::VdevClass::Dedup,
-        _ => pool::status::VdevClass::Normal,
+        Some("log") => VdevClass::Log,
+        Some("special") => VdevClass::Special,
+        Some("dedup") => VdevClass::Dedup,
+        _ => VdevClass::Normal,
     }
 }

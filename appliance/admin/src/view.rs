@@ -1,13 +1,13 @@
 //! A pool as commands show it: its status and its properties, collected once.
 
-use crate::cache_file;
+use crate::{cache_file, compatibility};
 use anyhow::Result;
 use dataset::{Datasets, Entry, KeyStore, View, property};
 use files::diff::Paths;
 use files::{FileSystem, zpl};
 use pool::Pool;
 use pool::property::{PropertyContext, SetValue};
-use pool::status::{PoolStatus, Suspended, VdevStatus};
+use pool::status::{FeatureSet, PoolStatus, Suspended, VdevStatus};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,15 +104,32 @@ pub fn view(pool: &Pool, import: &ImportFacts) -> Result<PoolView> {
     // A read-only import writes no configuration, so OpenZFS reports no txg for it.
     if import.readonly {
         status.config_txg = 0;
+        crate::import::tolerate_missing(&mut status);
     }
     for top in &mut status.root.children {
         let whole = top.space_bytes;
         set_replace_bytes(top, whole);
     }
     status.caches.iter_mut().for_each(set_cache_space);
-    status.features_disabled = properties.features_disabled() && properties.compatibility.is_none();
+    status.feature_set = feature_set(&properties);
     properties.health = crate::health::pool_state(&status).to_owned();
     Ok(PoolView { status, properties, ..PoolView::default() })
+}
+
+/// Compares the features with the property `compatibility`. Pools without feature flags have
+/// nothing to compare.
+///
+/// Facts: check_status in lib/libzfs/libzfs_status.c, which compares feature by feature.
+fn feature_set(properties: &PropertyContext) -> FeatureSet {
+    let Ok(requested) = compatibility::load(properties.compatibility.as_deref().unwrap_or_default()) else {
+        return FeatureSet::Unknown;
+    };
+    let is_requested = |name: &str| requested.as_ref().is_none_or(|requested| requested.contains(name));
+    match properties.lacks_features(is_requested) {
+        true => FeatureSet::Lacking,
+        false if properties.has_superfluous_features(is_requested) => FeatureSet::Superfluous,
+        false => FeatureSet::AsRequested,
+    }
 }
 
 /// Size of the labels and the boot area of a leaf, in bytes.
@@ -177,4 +194,22 @@ pub fn damaged_files(datasets: &Arc<Datasets>, keys: &KeyStore, altroot: Option<
         }
     }
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_are_compared_with_those_that_compatibility_requests() {
+        let mut properties = PropertyContext { version: 5000, ..PropertyContext::default() };
+        let of = |properties: &PropertyContext, compatibility: &str| {
+            feature_set(&PropertyContext { compatibility: Some(compatibility.to_owned()), ..properties.clone() })
+        };
+        assert_eq!(of(&properties, "off"), FeatureSet::Lacking);
+        assert_eq!(of(&properties, "legacy"), FeatureSet::AsRequested);
+        assert_eq!(of(&properties, "no/such/file"), FeatureSet::Unknown);
+        properties.features.for_read.insert("org.illumos:lz4_compress".to_owned(), 1);
+        assert_eq!(of(&properties, "legacy"), FeatureSet::Superfluous);
+    }
 }

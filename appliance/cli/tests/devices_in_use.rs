@@ -43,6 +43,45 @@ fn spares_and_caches_of_destroyed_pools_are_free() {
     rig.judge("last");
 }
 
+/// The pool that uses the spare locks it, and is not exported while another one could take it.
+#[test]
+fn pools_of_a_daemon_share_a_spare() {
+    let mut rig = Rig::new(&["a", "b", "c", "e", "s"]);
+    rig.serve();
+    rig.good("zpool create -m none one mirror DIR/d/a DIR/d/b spare DIR/d/s");
+    rig.good("zpool create -m none two mirror DIR/d/c DIR/d/e spare DIR/d/s");
+    for _ in 0..2 {
+        rig.good("zpool replace -w one DIR/d/a DIR/d/s");
+        assert_eq!(refused(&rig, "zpool replace two DIR/d/c DIR/d/s"), "D/s is part of active pool 'one'");
+        rig.good("zpool detach one DIR/d/s");
+        rig.good("zpool export one");
+        rig.good("zpool import -d DIR/d one");
+    }
+    rig.good("zpool replace -w one DIR/d/a DIR/d/s");
+    let (code, _, err) = rig.run("zpool export one");
+    let first = "cannot export 'one': use '-f' to override the following errors:\n'one' has an active shared spare";
+    assert!(code == 1 && err.starts_with(first), "{err}");
+    rig.good("zpool export -f one");
+    rig.good("zpool import -d DIR/d one");
+    assert!(rig.good("zpool status one").contains("INUSE"));
+    rig.good("zpool destroy two");
+    rig.good("zpool export one");
+}
+
+/// A device that leaves a pool keeps labels that name none.
+#[test]
+fn labels_of_devices_that_left_a_pool_can_be_cleared() {
+    let rig = Rig::new(&["a", "b", "c"]);
+    rig.good("zpool create -m none tank DIR/d/a log DIR/d/b");
+    rig.good("zpool remove tank DIR/d/b");
+    rig.good("zpool replace -w tank DIR/d/a DIR/d/c");
+    for device in ["a", "b"] {
+        rig.good(&format!("zpool labelclear DIR/d/{device}"));
+        let again = refused(&rig, &format!("zpool labelclear DIR/d/{device}"));
+        assert_eq!(again, format!("failed to clear label for D/{device}"));
+    }
+}
+
 #[test]
 fn a_device_with_lost_labels_can_replace_itself() {
     let mut rig = Rig::new(&["a", "b", "c"]);
@@ -100,5 +139,5 @@ fn labelclear_clears_labels_and_nothing_else() {
     let mut now = vec![0; own.len()];
     file.read_exact_at(&mut now, 0).expect("read");
     assert!(now == own);
-    assert_eq!(refused(&rig, "zpool labelclear -f DIR/d/a"), "failed to read label from D/a");
+    assert_eq!(refused(&rig, "zpool labelclear -f DIR/d/a"), "failed to clear label for D/a");
 }

@@ -209,7 +209,8 @@ fn import_sets_the_properties_that_it_is_given() {
         ("size=1", "cannot import pool 'tank': 'size' is readonly\n"),
         ("autotrim=maybe", "cannot import pool 'tank': 'autotrim' must be one of 'on | off'\n"),
         ("nosuch=1", "property 'nosuch' is not a valid pool or vdev property\n"),
-        ("ro", "unsupported: 'zpool import' with the mount options 'ro'\n"),
+        ("ro,discard", "unsupported: mount option 'discard'\n"),
+        ("altroot=x", "cannot import pool 'tank': bad alternate root 'x'\n"),
     ] {
         let (code, _, err) = rig.run(&format!("zpool import -d DIR/d -o {option} tank"));
         assert_eq!((code, err.as_str()), (1, why), "{option}");
@@ -219,6 +220,91 @@ fn import_sets_the_properties_that_it_is_given() {
     assert_eq!(values, "hello\non\nb\nnone\n");
 }
 
+/// Import and split mount what they import with the mount options of `-o`.
+#[test]
+fn file_systems_are_mounted_with_the_options_of_an_import() {
+    if !can_mount() {
+        return;
+    }
+    let mut rig = Rig::new(&["a", "b"]);
+    rig.start("serve");
+    rig.good("zpool create -m DIR/m/tank tank mirror DIR/d/a DIR/d/b");
+    rig.good("zpool split -o rw -o ro -R DIR/split tank two");
+    let file = |root: &str| std::fs::write(format!("{}{}/f", rig.path(root), rig.path("m/tank")), "");
+    let error = file("split").expect_err("mounted read-only");
+    assert_eq!(error.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    rig.good("zpool export two");
+    rig.good("zpool import -d DIR/d -o ro -o rw,noexec -R DIR/again two");
+    file("again").expect("the last -o counts");
+    rig.good("zpool export two");
+}
+
+#[test]
+fn a_pool_is_not_created_with_a_used_mount_point_or_wrong_share_options() {
+    let mut rig = Rig::new(&["a"]);
+    let (code, _, err) = rig.run("zpool create -m none -O sharenfs=ON tank DIR/d/a");
+    assert_eq!((code, err.as_str()), (1, "cannot create 'tank': 'sharenfs' cannot be set to invalid options\n"));
+    if can_mount() {
+        rig.start("serve");
+        for options in ["-m DIR/d", "-n -R DIR -m /d", "-o altroot=DIR -m none -O mountpoint=/d"] {
+            let (code, _, err) = rig.run(&format!("zpool create {options} tank DIR/d/a"));
+            let why = "use '-m' option to provide a different default\n";
+            assert_eq!(err, format!("mountpoint '{}' exists and is not empty\n{why}", rig.path("d")), "{options}");
+            assert_eq!(code, 1, "{options}");
+        }
+    }
+    assert_eq!(rig.good("zpool list -H -o name"), "");
+}
+
+#[test]
+fn a_pool_without_a_top_level_device_is_imported_read_only_where_that_is_allowed() {
+    let mut rig = Rig::new(&["a", "b"]);
+    rig.good("zpool create -m none tank DIR/d/a DIR/d/b");
+    rig.good("zfs create tank/a");
+    rig.good("zpool export tank");
+    std::fs::rename(rig.path("d/b"), rig.path("b")).expect("moved");
+    rig.serve();
+    for (line, allowed) in [("-d DIR/d tank", 1), ("-o readonly=on -d DIR/d tank", 0)] {
+        rig.good(&format!("config set import.missing_vdevs={allowed}"));
+        let (code, _, err) = rig.run(&format!("zpool import {line}"));
+        assert!(code == 1 && err.starts_with("cannot import 'tank': no such pool or dataset\n"), "{err}");
+    }
+    rig.good("config set import.missing_vdevs=1");
+    rig.good("zpool import -o readonly=on -d DIR/d tank");
+    assert_eq!(rig.good("zpool list -H -o health tank"), "DEGRADED\n");
+    assert_eq!(rig.good("zfs list -H -o name -r tank"), "tank\ntank/a\n");
+    rig.good("zpool export tank");
+    std::fs::rename(rig.path("b"), rig.path("d/b")).expect("moved");
+    rig.good("zpool import -d DIR/d tank");
+    assert_eq!(rig.good("zpool status -x"), "all pools are healthy\n");
+}
+
+#[test]
+fn a_resilver_is_restarted_only_with_resilver_defer() {
+    let rig = Rig::new(&["a"]);
+    rig.good("zpool create -d -m none tank DIR/d/a");
+    let (code, _, err) = rig.run("zpool resilver tank");
+    let why = "cannot restart resilver on tank: this action requires the resilver_defer feature\n";
+    assert_eq!((code, err.as_str()), (1, why));
+    rig.good("zpool set feature@resilver_defer=enabled tank");
+    rig.good("zpool resilver tank");
+}
+
+/// As `zpool export -F` of OpenZFS: for another process, the pool is as after a crash.
+#[test]
+fn a_hard_export_leaves_labels_and_cache_file_as_they_are() {
+    let rig = Rig::new(&["a"]);
+    rig.good("zpool create -m none -o cachefile=DIR/cache tank DIR/d/a");
+    rig.good("zfs create tank/a");
+    rig.good("zpool export -F tank");
+    assert_eq!(rig.good("zpool list -H -o name"), "");
+    let (code, _, err) = rig.run("zpool labelclear DIR/d/a");
+    assert_eq!(code, 1);
+    assert!(err.contains("is a member of potentially active pool \"tank\""), "{err}");
+    rig.good("zpool import -c DIR/cache tank");
+    rig.good("zfs get name tank/a");
+}
+
 #[test]
 fn options_without_an_effect_are_refused_by_name() {
     let rig = Rig::new(&["a", "b"]);
@@ -226,10 +312,11 @@ fn options_without_an_effect_are_refused_by_name() {
     rig.good("zfs snapshot tank@s");
     for (line, code, first) in [
         ("zfs hold -t tag tank@s", 2, "invalid option 't'\n"),
-        ("zpool export -F tank", 1, "unsupported: 'zpool export' with '-F'\n"),
         ("zpool import -C", 2, "invalid option 'C'\n"),
         ("zpool import -E", 2, "invalid option 'E'\n"),
-        ("zpool split -R /nosuch -o ro tank two", 1, "unsupported: 'zpool split' with the mount options 'ro'\n"),
+        ("zpool split -R /nosuch -o discard tank two", 1, "unsupported: mount option 'discard'\n"),
+        ("zpool split -R nosuch tank two", 1, "cannot import pool 'two': bad alternate root 'nosuch'\n"),
+        ("zpool split -o ro tank two", 2, "setting mntopts is only valid when importing the pool\n"),
         ("zpool split -R /nosuch -o size=1 tank two", 1, "cannot import pool 'two': 'size' is readonly\n"),
     ] {
         let (given, _, err) = rig.run(line);

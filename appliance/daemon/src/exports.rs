@@ -57,11 +57,14 @@ fn among(pool: &OwnedPool, roots: &[&str], depth: Option<usize>) -> Result<Vec<S
         let Some(sharenfs) = property::get(&entry, "sharenfs", &view)? else { continue };
         let mountpoint = property::get(&entry, "mountpoint", &view)?.map(|p| p.value.raw).unwrap_or_default();
         let path = Some(mountpoint).filter(|p| p.starts_with('/'));
+        let canmount = property::get(&entry, "canmount", &view)?.map(|p| p.value.raw);
         let options = sharenfs.value.raw;
         let problem = match ShareOptions::parse(&options) {
             Err(why) => Some(why),
             Ok(None) => Some("sharenfs is off".to_owned()),
             Ok(Some(_)) if path.is_none() => Some("it has no mount point, which clients need to find it".to_owned()),
+            // As in OpenZFS, where such a file system only passes its properties on to others.
+            Ok(Some(_)) if canmount.as_deref() == Some("off") => Some("canmount is off".to_owned()),
             Ok(Some(_)) if !pool.keys().is_available(dataset)? => Some("its key is not loaded".to_owned()),
             Ok(Some(_)) => None,
         };

@@ -131,9 +131,12 @@ impl PropertyContext {
             return self.unsupported().into_iter().find(|p| p.name == name);
         }
         if name.contains(':') {
-            let SetValue::Text(text) = self.set.get(name)? else { return None };
-            let value = Value::Text(text.clone());
-            return Some(Property { name: name.into(), def: None, value, source: Source::Local });
+            let (value, source) = match self.set.get(name) {
+                Some(SetValue::Text(text)) => (Value::Text(text.clone()), Source::Local),
+                // As in OpenZFS, any user property has a value: `-`.
+                _ => (Value::Absent, Source::Default),
+            };
+            return Some(Property { name: name.into(), def: None, value, source });
         }
         let def = find(name)?;
         let (value, source) = self.native(def);
@@ -224,10 +227,16 @@ impl PropertyContext {
         (value, source)
     }
 
-    /// Whether a feature is disabled that both OpenZFS 2.3 and Weir enable on new pools.
-    pub fn features_disabled(&self) -> bool {
+    /// Whether a feature is disabled that both OpenZFS 2.3 and Weir enable on new pools, and that
+    /// `is_requested` by the property `compatibility`.
+    pub fn lacks_features(&self, is_requested: impl Fn(&str) -> bool) -> bool {
         let off = |name: &&str| by_name(name).is_none_or(|f| self.features.count(f.guid).is_none());
-        self.version >= 5000 && FEATURES_2_3.iter().filter(|name| can_write(name)).any(off)
+        self.version >= 5000 && FEATURES_2_3.iter().filter(|name| can_write(name) && is_requested(name)).any(off)
+    }
+
+    /// Whether a feature is enabled that the property `compatibility` does not request.
+    pub fn has_superfluous_features(&self, is_requested: impl Fn(&str) -> bool) -> bool {
+        FEATURES.iter().any(|f| self.features.count(f.guid).is_some() && !is_requested(f.name))
     }
 }
 

@@ -119,6 +119,21 @@ impl VdevAux {
     }
 }
 
+/// How the features of a pool compare with those that its property `compatibility` requests: by
+/// default, all of OpenZFS 2.3 that Weir supports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum FeatureSet {
+    /// They are the same.
+    #[default]
+    AsRequested,
+    /// Some that are requested are disabled.
+    Lacking,
+    /// Some are enabled that are not requested, and all that are requested.
+    Superfluous,
+    /// The files that `compatibility` names cannot be used.
+    Unknown,
+}
+
 /// Allocation class or role of a top-level device; all devices below have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum VdevClass {
@@ -475,9 +490,8 @@ pub struct PoolStatus {
     pub error_count: u64,
     /// The damaged files, as `zpool status -v` prints them.
     pub errors: Vec<String>,
-    /// Whether features of OpenZFS 2.3 are disabled that the pool could have (by the rules of
-    /// `compatibility`).
-    pub features_disabled: bool,
+    /// How the features of the pool compare with those that `compatibility` requests.
+    pub feature_set: FeatureSet,
     /// Value of the property `compatibility`.
     pub compatibility: Option<String>,
     /// `ZPOOL_CONFIG_ERRATA`: a known defect in the pool's on-disk data.

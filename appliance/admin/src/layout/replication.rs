@@ -32,7 +32,12 @@ impl Replication {
     }
 }
 
-/// The raidz and the mirror, if the two are one of each.
+/// Whether it is a raidz or a draid. Only the parity of these counts, not the number of children.
+fn has_parity(level: Replication) -> bool {
+    matches!(level.kind, "raidz" | "draid")
+}
+
+/// The raidz or draid and the mirror, if the two are one of each.
 fn raidz_and_mirror(a: Replication, b: Replication) -> Option<(Replication, Replication)> {
     match (a.kind, b.kind) {
         ("raidz" | "draid", "mirror") => Some((a, b)),
@@ -49,11 +54,11 @@ fn mismatch(last: Replication, next: Replication) -> Option<String> {
             return None;
         }
         return level(format!(
-            "raidz and mirror vdevs with different redundancy, {} vs. {failures} ({}-way) are present",
-            raidz.parity, mirror.children
+            "{} and {} vdevs with different redundancy, {} vs. {failures} ({}-way) are present",
+            raidz.kind, mirror.kind, raidz.parity, mirror.children
         ));
     }
-    if let ("raidz", "draid") | ("draid", "raidz") = (last.kind, next.kind) {
+    if has_parity(last) && has_parity(next) {
         if last.parity == next.parity {
             return None;
         }
@@ -64,12 +69,6 @@ fn mismatch(last: Replication, next: Replication) -> Option<String> {
     }
     if last.kind != next.kind {
         return level(format!("both {} and {} vdevs are present", last.kind, next.kind));
-    }
-    if last.parity != next.parity {
-        return level(format!(
-            "both {} and {} device parity {} vdevs are present",
-            last.parity, next.parity, next.kind
-        ));
     }
     if last.children != next.children {
         return level(format!("both {}-way and {}-way {} vdevs are present", last.children, next.children, next.kind));
@@ -85,15 +84,21 @@ fn against_pool(pool: Replication, new: Replication) -> Option<String> {
             return None;
         }
         return level(format!(
-            "pool and new vdev with different redundancy, raidz and mirror vdevs, {} vs. {failures} ({}-way)",
-            raidz.parity, mirror.children
+            "pool and new vdev with different redundancy, {} and {} vdevs, {} vs. {failures} ({}-way)",
+            raidz.kind, mirror.kind, raidz.parity, mirror.children
+        ));
+    }
+    if has_parity(pool) && has_parity(new) {
+        if pool.parity == new.parity {
+            return None;
+        }
+        return level(format!(
+            "pool and new vdev with different redundancy, {} and {} vdevs, {} vs. {}",
+            pool.kind, new.kind, pool.parity, new.parity
         ));
     }
     if pool.kind != new.kind {
         return level(format!("pool uses {} and new vdev is {}", pool.kind, new.kind));
-    }
-    if pool.parity != new.parity {
-        return level(format!("pool uses {} device parity and new vdev uses {}", pool.parity, new.parity));
     }
     if pool.children != new.children {
         return level(format!(

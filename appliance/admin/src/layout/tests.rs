@@ -87,7 +87,12 @@ fn devices_with_different_redundancy_are_distinguished() {
     let level = |text: &str| Some(format!("mismatched replication level: {text}"));
     assert_eq!(mismatch("mirror a b c mirror d e"), level("both 3-way and 2-way mirror vdevs are present"));
     assert_eq!(mismatch("a mirror b c"), level("both file and mirror vdevs are present"));
-    assert_eq!(mismatch("raidz1 a b raidz2 c d e"), level("both 1 and 2 device parity raidz vdevs are present"));
+    let parity = level("raidz and raidz vdevs with different redundancy, 1 vs. 2 are present");
+    assert_eq!(mismatch("raidz1 a b raidz2 c d e"), parity);
+    let draid = level("draid and mirror vdevs with different redundancy, 1 vs. 2 (3-way) are present");
+    assert_eq!(mismatch("draid a b c mirror d e f"), draid);
+    assert_eq!(mismatch("raidz1 a b raidz1 c d e"), None, "the number of children does not matter");
+    assert_eq!(mismatch("draid1 a b draid1 c d e"), None, "as for raidz");
     assert_eq!(
         mismatch("raidz2 a b c mirror d e"),
         level("raidz and mirror vdevs with different redundancy, 2 vs. 1 (2-way) are present")
@@ -97,6 +102,11 @@ fn devices_with_different_redundancy_are_distinguished() {
     let layout = Layout::parse(&words("a")).expect("good");
     let text = check_replication(&layout, Some(pool)).expect_err("uneven").text;
     assert!(text.ends_with("\nmismatched replication level: pool uses mirror and new vdev is file"), "{text}");
+    let draid = Replication { kind: "draid", children: 5, parity: 1 };
+    let against = |line: &str| check_replication(&Layout::parse(&words(line)).expect(line), Some(draid));
+    assert_eq!(against("draid1 a b c"), Ok(()));
+    let text = against("draid2 a b c d").expect_err("another parity").text;
+    assert!(text.ends_with(": pool and new vdev with different redundancy, draid and draid vdevs, 1 vs. 2"), "{text}");
 }
 
 #[test]

@@ -174,8 +174,8 @@ impl<'a> PoolMounts<'a> {
     }
 
     /// Mounts all automatically mounted file systems of the pool that are not mounted yet, until
-    /// `is_gone`.
-    pub fn mount_all(&self, pool: &OwnedPool, is_gone: &dyn Fn() -> bool) -> MountReport {
+    /// `is_gone`. `options`: mount options that replace what properties say.
+    pub fn mount_all(&self, pool: &OwnedPool, options: Option<&str>, is_gone: &dyn Fn() -> bool) -> MountReport {
         let mut report = MountReport::default();
         if !self.is_automatic() {
             return report;
@@ -188,12 +188,18 @@ impl<'a> PoolMounts<'a> {
             }
         };
         // Asked again for each: a mount may show other file systems too.
-        for (dataset, plan) in all.iter().filter(|(dataset, _)| !self.is_mounted(dataset)) {
+        for (dataset, mut plan) in all {
+            if self.is_mounted(&dataset) {
+                continue;
+            }
             if is_gone() {
                 report.failed = true;
                 return report;
             }
-            self.mount_automatically(pool, dataset, plan, &mut report);
+            match options.map_or(Ok(()), |options| plan.apply(options)) {
+                Ok(()) => self.mount_automatically(pool, &dataset, &plan, &mut report),
+                Err(why) => report.add(format!("cannot mount '{dataset}': {why}"), true),
+            }
         }
         report
     }

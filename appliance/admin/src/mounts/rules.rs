@@ -26,6 +26,24 @@ pub struct Plan {
     pub shared: bool,
 }
 
+impl Plan {
+    /// Applies mount options, with commas between them. Fails with a message for options other than
+    /// `ro`, `rw`, `suid`, `nosuid`, `dev`, `nodev`, `exec` and `noexec`.
+    pub fn apply(&mut self, options: &str) -> Result<(), String> {
+        for option in options.split(',') {
+            match option {
+                "ro" => self.read_only = true,
+                "rw" => self.read_only = false,
+                "suid" | "nosuid" => self.setuid = option == "suid",
+                "dev" | "nodev" => self.devices = option == "dev",
+                "exec" | "noexec" => self.no_exec = option == "noexec",
+                other => return Err(format!("unsupported: mount option '{other}'")),
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Why a dataset is not mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotMounted {

@@ -159,6 +159,13 @@ impl Invocation<'_> {
         check(&self.caller, &tree)
     }
 
+    /// Refuses values of `sharenfs` and `sharesmb` that no server would understand.
+    pub(super) fn check_shares(&self, properties: &[(String, String)]) -> Result<(), Reason> {
+        let wrong = properties.iter().find(|(name, value)| !(self.check_share)(name, value));
+        let refuse = |name: &str| Reason::new(Kind::Invalid, format!("'{name}' cannot be set to invalid options"));
+        wrong.map_or(Ok(()), |(name, _)| Err(refuse(name)))
+    }
+
     /// Opens an imported pool for writing, with the loaded keys.
     pub fn open(&self, record: &Imported) -> Result<PoolLease, Reason> {
         self.caller.check_opening(record.guid)?;

@@ -211,17 +211,7 @@ fn text(found: &Found, property: &str) -> String {
 /// Applies the options of a command line to the mount that the properties describe.
 fn change_plan(plan: &mut Plan, parsed: &Parsed) -> Result<(), String> {
     plan.needs_empty &= !parsed.has('O');
-    for option in parsed.all('o').flat_map(|o| o.split(',')) {
-        match option {
-            "ro" => plan.read_only = true,
-            "rw" => plan.read_only = false,
-            "suid" | "nosuid" => plan.setuid = option == "suid",
-            "dev" | "nodev" => plan.devices = option == "dev",
-            "exec" | "noexec" => plan.no_exec = option == "noexec",
-            other => return Err(format!("unsupported: mount option '{other}'")),
-        }
-    }
-    Ok(())
+    parsed.all('o').try_for_each(|options| plan.apply(options))
 }
 
 /// Prints what `-v` shows: on a terminal after each file system, elsewhere after the last one.

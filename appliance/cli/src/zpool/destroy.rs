@@ -101,10 +101,8 @@ pub fn reguid(cx: &mut Context<'_>, call: &Call) -> Outcome {
         [name] => name,
         _ => return Err(Failure::usage("too many arguments")),
     };
-    let guid = parsed.last('g').map(|text| match text.parse::<u64>() {
-        Ok(guid) if guid != 0 && guid != u64::MAX => Ok(guid),
-        _ => Err(Failure::usage(format!("invalid GUID: {text}"))),
-    });
+    let guid =
+        parsed.last('g').map(|text| text.parse::<u64>().map_err(|_| Failure::usage(format!("invalid GUID: {text}"))));
     let request = ReguidRequest { pool: name.clone(), guid: guid.transpose()? };
     verb::reguid::run(&cx.invocation(call.history()), &request)?;
     Ok(0)

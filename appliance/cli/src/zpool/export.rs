@@ -7,11 +7,14 @@ use admin::verbs::zpool::export::{self, ExportRequest};
 
 /// The row of `zpool export`.
 pub static VERB: Verb = for_owner("export", "Export pools so that another system can import them", run)
-    .usage(&["[-af] pool ..."])
+    .usage(&["[-afF] pool ..."])
     .options(&[
         flag('a', "Export all imported pools."),
-        flag('f', "Unmount file systems that are in use."),
-        flag('F', "Export without writing to the pool.").refused("unsupported: 'zpool export' with '-F'"),
+        flag(
+            'f',
+            "Unmount file systems that are in use, and export pools that use a spare which they share with others.",
+        ),
+        flag('F', "Do not mark the pools as exported on their devices, and leave them in their cache files."),
     ])
     .operands(&[ArgKind::Pool])
     .history("zpool export")
@@ -26,7 +29,7 @@ pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
     if !parsed.has('a') && parsed.operands.is_empty() {
         return Err(Failure::usage("missing pool argument"));
     }
-    let request = ExportRequest { force: parsed.has('f'), pools: parsed.operands.clone() };
+    let request = ExportRequest { pools: parsed.operands.clone(), force: parsed.has('f'), unmarked: parsed.has('F') };
     let remarks = export::run(&cx.invocation(call.history()), &request)?;
     remarks.iter().for_each(|line| cx.complain(line));
     Ok(0)

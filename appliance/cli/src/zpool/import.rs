@@ -41,7 +41,7 @@ pub static VERB: Verb = for_owner("import", "Find pools, or import them", run)
         flag('m', "Import a pool without its missing log device, whose changes are lost."),
         flag('n', "With -F, find out whether going back would work, and import nothing."),
         flag('N', "Mount no file systems."),
-        value('o', "property=value", ArgKind::PoolAssignment, "Set a property of the pool; some apply to this import only.").repeated(),
+        value('o', "property=value", ArgKind::PoolAssignment, "Set a property of the pool, where some apply to this import only; or mount with these options, such as ro.").repeated(),
         value('R', "root", ArgKind::File, "Put this directory before all mount points (altroot), and set cachefile=none."),
         flag('s', "Search all devices, which Weir always does."),
         flag('t', "Use the new name for this import only, and do not store it."),
@@ -99,6 +99,7 @@ fn request(cx: &Context<'_>, parsed: &Parsed) -> Result<ImportRequest, Failure> 
         without_log: parsed.has('m'),
         temporary_name: parsed.has('t'),
         no_mount: parsed.has('N'),
+        mount_options: mount_options(parsed).map(str::to_owned),
         readonly: option("readonly").as_deref() == Some("on"),
         altroot: parsed.last('R').map(str::to_owned).or_else(|| option("altroot")),
         cachefile: option("cachefile"),
@@ -135,10 +136,7 @@ fn check(parsed: &Parsed) -> Result<(), Failure> {
         return usage(&format!("invalid txg value '{}'", parsed.last('T').unwrap_or_default()));
     }
     for option in parsed.all('o') {
-        let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        if !option.contains('=') {
-            return Err(Failure::failed(format!("unsupported: 'zpool import' with the mount options '{option}'")));
-        }
+        let Some((name, value)) = option.split_once('=') else { continue };
         let known = is_of_import(name);
         if !known && !pool_properties::is_known(name) {
             return Err(Failure::failed(format!("property '{name}' is not a valid pool or vdev property")));
@@ -148,6 +146,11 @@ fn check(parsed: &Parsed) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The `-o` that is no property: mount options. The last one counts.
+fn mount_options(parsed: &Parsed) -> Option<&str> {
+    parsed.all('o').filter(|option| !option.contains('=')).last()
 }
 
 /// Whether a property is in effect while the pool is imported, and not stored in it.
@@ -160,13 +163,14 @@ fn stored(parsed: &Parsed) -> impl Iterator<Item = (&str, &str)> {
     parsed.all('o').filter_map(|option| option.split_once('=')).filter(|(name, _)| !is_of_import(name))
 }
 
-/// Checks the values of properties that will be set on the pool. Facts: zpool_valid_proplist in
-/// lib/libzfs/libzfs_pool.c.
+/// Checks the values of properties that will be set on the pool, and of those of the import.
+/// Facts: zpool_valid_proplist in lib/libzfs/libzfs_pool.c.
 fn check_stored(parsed: &Parsed, pool: &str) -> Result<(), Failure> {
-    let cache_file = parsed.all('o').filter_map(|option| option.split_once('='));
-    let cache_file = cache_file.filter(|(name, _)| full_name(name) == "cachefile");
-    for (name, value) in stored(parsed).chain(cache_file) {
-        let when = if full_name(name) == "bootfs" { When::Create } else { When::Set };
+    let of_import = parsed.all('o').filter_map(|option| option.split_once('='));
+    let of_import = of_import.filter(|(name, _)| matches!(full_name(name), "cachefile" | "altroot"));
+    let root = parsed.last('R').map(|root| ("altroot", root));
+    for (name, value) in stored(parsed).chain(of_import).chain(root) {
+        let when = if matches!(full_name(name), "bootfs" | "altroot") { When::Create } else { When::Set };
         pool_properties::parse(name, value, when)
             .map_err(|reason| Failure::from(reason.refuse(&format!("cannot import pool '{pool}'"))))?;
     }

@@ -5,6 +5,7 @@ use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{ArgKind, Parsed, flag, value};
 use crate::shared_options::{FOLLOW, GUIDS, PATHS};
 use crate::verb::{Call, Verb, for_owner};
+use admin::mounts::Plan;
 use admin::vdev_names::{NameOptions, vdev_name};
 use admin::verbs::zpool::split::{self, SplitRequest};
 use pool::status::{PoolStatus, VdevClass, VdevStatus};
@@ -18,7 +19,13 @@ pub static VERB: Verb = for_owner("split", "Split one side of each mirror into a
         value('R', "root", ArgKind::File, "Import the new pool with this directory before all mount points (altroot)."),
         flag('l', "With -R, load the keys of encrypted datasets before mounting them."),
         flag('n', "Print the layout of the new pool without splitting."),
-        value('o', "property=value", ArgKind::PoolAssignment, "Set a property of the new pool.").repeated(),
+        value(
+            'o',
+            "property=value",
+            ArgKind::PoolAssignment,
+            "Set a property of the new pool; or, with -R, mount it with these options, such as ro.",
+        )
+        .repeated(),
         PATHS,
     ])
     .operands(&[ArgKind::Pool, ArgKind::Text])
@@ -33,8 +40,8 @@ pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
     if !imports && options.iter().any(|option| !option.contains('=')) {
         return Err(Failure::usage("setting mntopts is only valid when importing the pool"));
     }
-    if let Some(option) = options.iter().find(|option| !option.contains('=')) {
-        return Err(Failure::failed(format!("unsupported: 'zpool split' with the mount options '{option}'")));
+    for mount in options.iter().filter(|option| !option.contains('=')) {
+        Plan::default().apply(mount).map_err(Failure::failed)?;
     }
     if !imports && parsed.has('l') {
         return Err(Failure::usage("loading keys is only valid when importing the pool"));
@@ -45,7 +52,9 @@ pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
         [name, new, devices @ ..] => (name, new, devices),
     };
     if imports {
-        super::import::check_properties(&options, new)?;
+        let root = format!("altroot={}", parsed.last('R').unwrap_or_default());
+        let given: Vec<&str> = options.iter().copied().chain([root.as_str()]).collect();
+        super::import::check_properties(&given, new)?;
     }
     let assigned = options.iter().filter_map(|option| option.split_once('='));
     let request = SplitRequest {

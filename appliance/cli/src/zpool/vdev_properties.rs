@@ -23,8 +23,11 @@ pub fn get<'n>(
     literal: bool,
 ) -> Option<(&'n str, String, Source)> {
     let Some(known) = find(name) else {
-        let SetValue::Text(text) = set.get(name)? else { return None };
-        return Some((name, text.clone(), Source::Local));
+        // A user property, which has a value in any case, as in OpenZFS.
+        return Some(match set.get(name) {
+            Some(SetValue::Text(text)) => (name, text.clone(), Source::Local),
+            _ => (name, "-".to_owned(), Source::Default),
+        });
     };
     let name = known;
     let local = |text: String| Some((name, text, Source::Local));

@@ -168,6 +168,7 @@ impl Config {
             }
         }
         for (key, number, range) in [
+            ("import.missing_vdevs", self.import.missing_vdevs, 0..=65_536),
             ("multihost.interval_ms", self.multihost.interval_ms, 100..=16_777_215),
             ("multihost.fail_intervals", self.multihost.fail_intervals, 0..=65_535),
             ("multihost.import_intervals", self.multihost.import_intervals, 1..=10_000),

@@ -353,6 +353,15 @@ const KEYS: &[Key] = &[
          causes a delay event."
     ),
     key!(
+        "import.missing_vdevs",
+        Now,
+        import.missing_vdevs,
+        "a number from 0 to 65536",
+        None,
+        "Pools are imported read-only also if this many of their top-level devices are missing; what was on them cannot\n\
+         be read (zfs_max_missing_tvds)."
+    ),
+    key!(
         "multihost.interval_ms",
         Now,
         multihost.interval_ms,

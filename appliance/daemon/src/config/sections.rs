@@ -32,6 +32,7 @@ pub struct Config {
     pub otlp: OtlpConfig,
     /// Programs and webhooks for pool events.
     pub events: EventsConfig,
+    pub import: ImportConfig,
     pub multihost: MultihostConfig,
     pub shares: SharesConfig,
     /// Keys that were set, and their source.
@@ -170,6 +171,13 @@ impl Default for EventsConfig {
     }
 }
 
+/// Imports of damaged pools.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImportConfig {
+    /// Number of top-level devices that may be missing in a read-only import.
+    pub missing_vdevs: u64,
+}
+
 /// Protection of pools that several hosts can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MultihostConfig {
@@ -260,6 +268,7 @@ impl Default for Config {
             analytics: AnalyticsConfig { enabled: true, operations: Size(1 << 30), viewers_see_files: true },
             log: LogConfig { level: "info".to_owned(), format: LogFormat::Text },
             events: EventsConfig::default(),
+            import: ImportConfig::default(),
             multihost: MultihostConfig::default(),
             shares: SharesConfig { options: "rw,root_squash".to_owned() },
             sources: BTreeMap::new(),

@@ -105,6 +105,7 @@ impl Service {
         });
         pool::devices::set_slow(Duration::from_millis(config.events.slow_ms));
         pool::mmp::set_settings(config.multihost.settings());
+        admin::import::set_missing_max(config.import.missing_vdevs);
         let of = Arc::downgrade(&service);
         let _ = service.owner.before_unmount.set(Box::new(move |dataset| {
             if let Some(service) = of.upgrade() {

@@ -26,6 +26,7 @@ impl Service {
         self.access.hosts.set(&config.api.hosts);
         pool::devices::set_slow(Duration::from_millis(config.events.slow_ms));
         pool::mmp::set_settings(config.multihost.settings());
+        admin::import::set_missing_max(config.import.missing_vdevs);
         self.servers.exports.set_on(&config.shares.options);
         self.analytics.engine.switch(config.analytics.enabled);
         Ok(())

@@ -223,7 +223,7 @@ pub async fn export(
 ) -> Answer<Response> {
     service.pool(&name)?;
     service.end_jobs(&name).await?;
-    let request = ExportRequest { pools: vec![name.clone()], force: request.force };
+    let request = ExportRequest { pools: vec![name.clone()], force: request.force, unmarked: false };
     let line = request.command_line();
     let run = move |invocation: &Invocation<'_>| export::run(invocation, &request);
     for remark in service.change(&caller, Change::of_pool(&name, &line), run).await? {

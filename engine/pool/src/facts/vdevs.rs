@@ -4,7 +4,7 @@ use crate::Pool;
 use crate::config::VdevConfig;
 use crate::feature::default_features;
 use crate::space::Space;
-use crate::status::{PoolStatus, Progress, VdevAux, VdevClass, VdevState, VdevStatus, VdevWork};
+use crate::status::{FeatureSet, PoolStatus, Progress, VdevAux, VdevClass, VdevState, VdevStatus, VdevWork};
 use crate::writer::{Work, WorkState, read_work};
 use block::vdev::{Aux, Kind, Leaf, Vdev};
 use errors::Result;
@@ -108,7 +108,10 @@ impl Pool {
             error_count: errors.len() as u64,
             // Paths need the datasets; the caller that has them fills this in.
             errors: Vec::new(),
-            features_disabled: self.version() >= 5000 && self.lacks_features(),
+            feature_set: match self.version() >= 5000 && self.lacks_features() {
+                true => FeatureSet::Lacking,
+                false => FeatureSet::AsRequested,
+            },
             compatibility: self.text_property("compatibility"),
             errata: self.config().get_u64(config::ERRATA).unwrap_or(0),
             comment: self.config().get_str(config::COMMENT).map(str::to_owned),

@@ -183,7 +183,7 @@ fn wound_back(opened: &Opened) -> Result<Uberblock> {
 fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> Result<Opened> {
     // Dataset names begin with this name.
     let name = options.name.clone().unwrap_or_else(|| found.name().to_owned());
-    let devices = devices_by_guid(found);
+    let mut devices = devices_by_guid(found);
     let warnings = Vec::new();
 
     // First with the labels: each of them describes only its own top-level device.
@@ -207,6 +207,9 @@ fn open_at(found: &FoundPool, uberblock: &Uberblock, options: &OpenOptions) -> R
     )
     .at(&name)?;
 
+    if options.txg.is_some() {
+        add_former(&mut devices, found, &root);
+    }
     // Then with the complete configuration in the MOS: holes, removed devices, spares, cache
     // devices. The lists of spares and cache devices may be stored on a removed device.
     drop(directory);
@@ -290,6 +293,23 @@ fn devices_by_guid(found: &FoundPool) -> Devices {
         }
     }
     newest.into_iter().map(|(guid, (_, device))| (guid, device)).collect()
+}
+
+/// Adds devices for the leaves of an older configuration: those that left the pool since, and those
+/// whose guid changed, when they became or ceased to be the only side of a mirror. Such a device is
+/// known by its path, as in OpenZFS (vdev_open, vdev_validate).
+fn add_former(devices: &mut Devices, found: &FoundPool, root: &VdevConfig) {
+    for left in &found.departed {
+        devices.entry(left.guid).or_insert_with(|| left.device.clone());
+    }
+    let leaves: Vec<&VdevConfig> = root.children.iter().flat_map(VdevConfig::leaves).collect();
+    let unclaimed: Vec<_> = found.devices.iter().filter(|d| leaves.iter().all(|leaf| leaf.guid != d.guid)).collect();
+    for leaf in leaves {
+        let is_there = |path: &str| unclaimed.iter().find(|d| d.device.name() == path);
+        if let Some(found) = leaf.path.as_deref().and_then(is_there) {
+            devices.entry(leaf.guid).or_insert_with(|| found.device.clone());
+        }
+    }
 }
 
 /// The top-level devices as the labels describe them. A device that no label describes is `missing`
@@ -433,5 +453,43 @@ fn auxiliary(mos: &ObjectSet, dir: &Zap, entry: &str, key: &str) -> Result<Vec<V
     match dir.lookup_u64(entry)? {
         None | Some(0) => Ok(Vec::new()),
         Some(id) => packed_list(mos, id)?.get_nvlist_array(key).iter().map(VdevConfig::parse).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::search::FoundDevice;
+    use block::label::Labels;
+    use host::device::MemoryDevice;
+
+    /// A pool with a side of a mirror that was detached (`c`, now elsewhere), and another device whose
+    /// guid has changed since (`b`).
+    #[test]
+    fn an_older_configuration_finds_devices_that_left_or_changed_their_guid() {
+        let device = |name: &str, guid| FoundDevice {
+            device: Arc::new(MemoryDevice::new(name, Vec::new())),
+            labels: Labels { labels: Vec::new(), uberblocks: Vec::new() },
+            guid,
+            config: Nvlist::new(),
+        };
+        let leaf = |path: &str, guid| VdevConfig {
+            kind: "file".into(),
+            guid,
+            path: Some(path.into()),
+            ..VdevConfig::default()
+        };
+        let found = FoundPool {
+            guid: 7,
+            devices: vec![device("a", 1), device("b", 9)],
+            auxiliary: Vec::new(),
+            departed: vec![device("moved", 3)],
+        };
+        let root = VdevConfig { children: vec![leaf("b", 1), leaf("b", 2), leaf("c", 3)], ..leaf("", 7) };
+        let mut devices = devices_by_guid(&found);
+        add_former(&mut devices, &found, &root);
+        let name = |guid: u64| devices.get(&guid).map(|device| device.name().to_owned());
+        let names: Vec<_> = [1, 2, 3, 4].into_iter().filter_map(name).collect();
+        assert_eq!(names, ["a", "b", "moved"], "a device with the right guid is not replaced by its path");
     }
 }

@@ -71,6 +71,9 @@ pub struct FoundPool {
     /// All spares and cache devices found by the search. Their labels do not name a pool, so they
     /// may belong to another one.
     pub auxiliary: Vec<FoundDevice>,
+    /// Devices that left the pool, or were about to join it: labels of txg 0 name it. An older state
+    /// of the pool may have them.
+    pub departed: Vec<FoundDevice>,
 }
 
 impl FoundPool {
@@ -112,8 +115,7 @@ pub struct Search {
 /// Searches files, block devices, directories of these, and the partitions on them.
 pub fn search(places: &[PathBuf]) -> Search {
     let mut found = Search::default();
-    let mut pools: BTreeMap<u64, Vec<FoundDevice>> = BTreeMap::new();
-    let mut auxiliary = Vec::new();
+    let mut members = Members::default();
     let mut seen = std::collections::HashSet::new();
     let mut wanted = Vec::new();
     for place in places {
@@ -137,7 +139,7 @@ pub fn search(places: &[PathBuf]) -> Search {
         match result {
             Ok(devices) => {
                 for (device, labels) in devices {
-                    classify(device, labels, &mut pools, &mut auxiliary, &mut found);
+                    classify(device, labels, &mut members, &mut found);
                 }
             }
             // A directory contains many files that cannot be opened; only an explicitly named path
@@ -146,22 +148,20 @@ pub fn search(places: &[PathBuf]) -> Search {
             Err(_) => {}
         }
     }
-    found.pools =
-        pools.into_iter().map(|(guid, devices)| FoundPool { guid, devices, auxiliary: auxiliary.clone() }).collect();
+    found.pools = members.into_pools();
     found
 }
 
 /// Searches exactly these devices, which need not be files: they may be simulated.
 pub fn search_devices(devices: impl IntoIterator<Item = Arc<dyn Device>>) -> Search {
     let mut found = Search::default();
-    let (mut pools, mut auxiliary) = (BTreeMap::new(), Vec::new());
+    let mut members = Members::default();
     let devices: Vec<Arc<dyn Device>> = devices.into_iter().collect();
     let labels = host::work::each(devices.len(), |number| label::read(devices[number].as_ref(), false));
     for (device, labels) in devices.into_iter().zip(labels) {
-        classify(device, labels, &mut pools, &mut auxiliary, &mut found);
+        classify(device, labels, &mut members, &mut found);
     }
-    found.pools =
-        pools.into_iter().map(|(guid, devices)| FoundPool { guid, devices, auxiliary: auxiliary.clone() }).collect();
+    found.pools = members.into_pools();
     found
 }
 
@@ -185,15 +185,37 @@ pub(crate) fn newest(labels: &Labels) -> Option<Nvlist> {
     labels.configs().filter(|c| txg(c) > 0 || is_auxiliary(c)).max_by_key(|c| txg(c)).cloned()
 }
 
+/// Devices by what their labels say.
+#[derive(Default)]
+struct Members {
+    /// By guid of the pool.
+    pools: BTreeMap<u64, Vec<FoundDevice>>,
+    auxiliary: Vec<FoundDevice>,
+    /// Guid of a pool, and a device whose labels of txg 0 name it.
+    departed: Vec<(u64, FoundDevice)>,
+}
+
+impl Members {
+    fn into_pools(self) -> Vec<FoundPool> {
+        let Self { pools, auxiliary, departed } = self;
+        let of = |pool: u64| departed.iter().filter(move |(of, _)| *of == pool).map(|(_, device)| device.clone());
+        let pool =
+            |(guid, devices)| FoundPool { guid, devices, auxiliary: auxiliary.clone(), departed: of(guid).collect() };
+        pools.into_iter().map(pool).collect()
+    }
+}
+
+/// A device that left a pool, with the guid of the pool.
+fn departed(device: &Arc<dyn Device>, labels: &Labels) -> Option<(u64, FoundDevice)> {
+    let config = labels.configs().find(|config| config.get_u64(config::POOL_TXG) == Some(0))?.clone();
+    let (pool, guid) = (config.get_u64(config::POOL_GUID)?, config.get_u64(config::GUID)?);
+    Some((pool, FoundDevice { device: device.clone(), labels: labels.clone(), guid, config }))
+}
+
 /// Adds a device to the list where its labels say that it belongs.
-fn classify(
-    device: Arc<dyn Device>,
-    labels: Labels,
-    pools: &mut BTreeMap<u64, Vec<FoundDevice>>,
-    auxiliary: &mut Vec<FoundDevice>,
-    found: &mut Search,
-) {
+fn classify(device: Arc<dyn Device>, labels: Labels, members: &mut Members, found: &mut Search) {
     let Some(newest) = newest(&labels) else {
+        members.departed.extend(departed(&device, &labels));
         let bad: Vec<String> = labels
             .labels
             .iter()
@@ -210,8 +232,8 @@ fn classify(
     let state = PoolState::from_number(newest.get_u64(config::POOL_STATE).unwrap_or(u64::MAX));
     let device = FoundDevice { device, labels, guid, config: newest };
     match (state, device.config.get_u64(config::POOL_GUID)) {
-        (PoolState::Spare | PoolState::Level2Cache, _) => auxiliary.push(device),
-        (_, Some(pool)) => pools.entry(pool).or_default().push(device),
+        (PoolState::Spare | PoolState::Level2Cache, _) => members.auxiliary.push(device),
+        (_, Some(pool)) => members.pools.entry(pool).or_default().push(device),
         (_, None) => {}
     }
 }

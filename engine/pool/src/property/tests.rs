@@ -59,7 +59,9 @@ fn features_are_disabled_enabled_or_active() {
     assert_eq!(state("feature@skein"), Some(Value::Text("disabled".into())));
     assert_eq!(state("feature@nosuch"), None);
     assert_eq!(state("unsupported@org.example:future"), Some(Value::Text("readonly".into())));
-    assert!(context.features_disabled());
+    assert!(context.lacks_features(|_| true) && !context.lacks_features(|name| name == "async_destroy"));
+    assert!(context.has_superfluous_features(|name| name == "async_destroy"));
+    assert!(!context.has_superfluous_features(|name| matches!(name, "async_destroy" | "lz4_compress")));
 }
 
 #[test]
@@ -74,6 +76,7 @@ fn set_properties_are_local() {
     assert_eq!(of("comment"), "comment hello local");
     assert_eq!(of("org.example:x"), "org.example:x y local");
     assert_eq!(of("alloc"), "allocated 0 -");
+    assert_eq!(of("org.example:none"), "org.example:none - default");
     assert!(context.get("nosuch").is_none());
 }
 

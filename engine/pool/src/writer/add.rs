@@ -71,6 +71,8 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
     let identity = shared.config.identity.lock().clone();
     vdevs::initialize(&identity, root.guid, joining, &devices)?;
     vdevs::initialize_auxiliary(identity.version, &spares, List::Spares, &devices)?;
+    // Several pools may have a spare: it is locked by the one that uses it.
+    new.spares.iter().for_each(|spare| spare.device.release());
     spares.extend(distributed);
     vdevs::initialize_auxiliary(identity.version, &caches, List::Caches, &devices)?;
 

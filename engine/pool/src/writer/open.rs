@@ -172,7 +172,7 @@ fn take_from_others(found: &FoundPool, hostid: u64, before: Option<Unchanged>) -
 fn for_writing(found: &FoundPool) -> Result<FoundPool> {
     let devices = host::work::each(found.devices.len(), |number| reopen(&found.devices[number]));
     let devices = devices.into_iter().collect::<Result<Vec<_>>>()?;
-    Ok(FoundPool { guid: found.guid, devices, auxiliary: found.auxiliary.clone() })
+    Ok(FoundPool { devices, ..found.clone() })
 }
 
 fn reopen(found: &FoundDevice) -> Result<FoundDevice> {

@@ -87,7 +87,7 @@ pub fn plan(invocation: &Invocation<'_>, request: &CreateRequest) -> Result<Crea
     if !name.contains('/') {
         return Err(request.refuse(Reason::new(Kind::Conflict, "dataset already exists")));
     }
-    check_shares(invocation, &request.properties).map_err(|reason| request.refuse(reason))?;
+    invocation.check_shares(&request.properties).map_err(|reason| request.refuse(reason))?;
     let opened = invocation.open_to_read(&record)?;
     let exists = request.parents && invocation.datasets(&record)?.0.dataset(name).is_ok();
     let (quotas, mut properties) = principals::split_quotas(&request.properties).map_err(|why| request.refuse(why))?;
@@ -187,13 +187,6 @@ fn for_root_to_mount(invocation: &Invocation<'_>, name: &str) -> Option<MountRep
     (canmount.value.raw == "on").then(|| MountReport { lines: vec![line.to_owned()], failed: true })
 }
 
-/// Refuses options of shares that no server would understand.
-fn check_shares(invocation: &Invocation<'_>, properties: &[(String, String)]) -> Result<(), Reason> {
-    let wrong = properties.iter().find(|(name, value)| !(invocation.check_share)(name, value));
-    let refuse = |name: &str| Reason::new(Kind::Invalid, format!("'{name}' cannot be set to invalid options"));
-    wrong.map_or(Ok(()), |(name, _)| Err(refuse(name)))
-}
-
 /// Adds the properties of a volume: its size in whole blocks, and the reservation unless it is
 /// sparse.
 fn add_size(pool: &Pool, properties: &mut Vec<(String, String)>, volume: &NewVolume) -> Result<(), Refusal> {
@@ -257,7 +250,7 @@ pub fn clone(invocation: &Invocation<'_>, request: &CloneRequest) -> Result<Moun
     if request.parents && exists {
         return Ok(MountReport::default());
     }
-    check_shares(invocation, &request.properties).map_err(|reason| reason.refuse(&cannot))?;
+    invocation.check_shares(&request.properties).map_err(|reason| reason.refuse(&cannot))?;
     let split =
         check_quotas(&request.properties, is_volume).and_then(|()| principals::split_quotas(&request.properties));
     let (quotas, properties) = split.map_err(|reason| reason.refuse(&cannot))?;

@@ -18,6 +18,8 @@ use dataset::property::{Kinds, is_user_property};
 use dataset::write;
 use pool::property::{SetValue, full_name};
 use pool::writer::VERSION_FEATURES;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 /// A pool to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,7 +177,35 @@ pub fn plan(invocation: &Invocation<'_>, request: CreateRequest) -> Result<Creat
         let why = "invalid vdev specification: at least one toplevel vdev must be specified";
         return Err(Refusal::new(Kind::Invalid, why));
     }
+    check_mountpoint(invocation, shown_place(&request.name, &properties, &datasets).as_deref())?;
     Ok(CreatePlan { request, layout, properties, ashift, datasets })
+}
+
+/// Where the root file system will be mounted, below the alternate root. `None`: nowhere.
+fn shown_place(pool: &str, properties: &[(String, String)], datasets: &[(String, String)]) -> Option<PathBuf> {
+    let find = |all: &[(String, String)], name: &str| all.iter().rev().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+    let place = find(datasets, "mountpoint").unwrap_or_else(|| format!("/{pool}"));
+    let altroot = find(properties, "altroot").unwrap_or_default();
+    place.starts_with('/').then(|| PathBuf::from(altroot + &place))
+}
+
+/// Refuses a mount point that is not an empty directory, if this process mounts file systems.
+fn check_mountpoint(invocation: &Invocation<'_>, place: Option<&Path>) -> Result<(), Refusal> {
+    let Some(place) = place.filter(|_| invocation.mounter.as_ref().is_some_and(|mounter| mounter.is_automatic()))
+    else {
+        return Ok(());
+    };
+    let why = match std::fs::read_dir(place).map(|mut entries| entries.next().is_some()) {
+        Ok(true) => format!("'{}' exists and is not empty", place.display()),
+        Ok(false) => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => {
+            let text = error.to_string();
+            format!("'{}' : {}", place.display(), text.split(" (os error").next().unwrap_or(&text))
+        }
+    };
+    let text = format!("mountpoint {why}\nuse '-m' option to provide a different default");
+    Err(Refusal::new(Kind::Conflict, text))
 }
 
 impl CreatePlan {
@@ -206,6 +236,7 @@ impl CreatePlan {
         let without_features = request.without_features || version < VERSION_FEATURES;
         let features = features(&settings, without_features, &mut report.lines)?;
         let (quotas, datasets) = principals::split_quotas(&datasets)?;
+        invocation.check_shares(&datasets)?;
         check_properties(&datasets, &features)?;
         write::check_version(&datasets, version)
             .map_err(|_| Reason::new(Kind::Unsupported, "pool must be upgraded to set this property or value"))?;
@@ -263,7 +294,7 @@ impl CreatePlan {
             return Err(error.into());
         }
         if let Some(mounts) = invocation.mounts(&record) {
-            report.merge(mounts.mount_all(&pool, &*invocation.is_gone));
+            report.merge(mounts.mount_all(&pool, None, &*invocation.is_gone));
         }
         Ok(())
     }

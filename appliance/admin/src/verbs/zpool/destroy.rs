@@ -1,7 +1,11 @@
 //! `zpool destroy`: unmounts a pool, marks it as destroyed, and forgets it.
+//!
+//! Nothing is written to a pool that was imported read-only: it is only forgotten, as in OpenZFS
+//! (spa_export_common in module/zfs/spa.c).
 
-use super::export::forgetting;
+use super::export::{close_unwritten, forgetting};
 use super::record;
+use crate::cache_file;
 use crate::house::Leave;
 use crate::state::Imported;
 use crate::verbs::line::line;
@@ -22,15 +26,11 @@ impl DestroyRequest {
     }
 }
 
-/// Destroys the pool. Refused if it is read-only, or if a volume or, without `force`, a file system
-/// is in use.
+/// Destroys the pool. Refused if a volume or, without `force`, a file system is in use.
 pub fn run(invocation: &Invocation<'_>, request: &DestroyRequest) -> Result<(), Refusal> {
     let name = &request.pool;
     let record = record(invocation, name)?;
     let cannot = format!("cannot destroy '{name}'");
-    if record.readonly {
-        return Err(Reason::new(Kind::Failed, "pool is read-only").refuse(&cannot));
-    }
     if invocation.has_used_volume(&record) {
         return Err(Reason::new(Kind::Conflict, "pool is busy").refuse(&cannot));
     }
@@ -39,9 +39,15 @@ pub fn run(invocation: &Invocation<'_>, request: &DestroyRequest) -> Result<(), 
         // Held until the end: it is open when it is destroyed.
         let _open = open.map_err(|e| Reason::from(e).refuse(&cannot))?;
         unmounted(invocation, &record, request.force)?;
+        if record.readonly {
+            close_unwritten(invocation, &record);
+            return Ok(());
+        }
         destroyed(invocation, &record).map_err(|reason| reason.refuse(&cannot))
     });
-    left.map_err(|refusal| refusal.after(remarks))
+    left.map_err(|refusal| refusal.after(remarks))?;
+    cache_file::remove(&record);
+    Ok(())
 }
 
 fn unmounted(invocation: &Invocation<'_>, record: &Imported, force: bool) -> Result<(), Refusal> {

@@ -4,13 +4,14 @@
 //!   * a pool can always be exported, even if it cannot be written any more: its devices then show
 //!     the state before the export
 
-use super::records;
+use super::{imported, records};
 use crate::house::{self, Leave};
 use crate::state::Imported;
 use crate::verbs::line::line;
 use crate::verbs::tally::Tally;
 use crate::verbs::{Invocation, Kind, Reason, Refusal};
 use crate::{OwnedPool, cache_file, kept_keys, write};
+use pool::status::{VdevAux, VdevStatus};
 use std::sync::Arc;
 
 /// Which pools to export.
@@ -18,14 +19,18 @@ use std::sync::Arc;
 pub struct ExportRequest {
     /// None means all (`-a`).
     pub pools: Vec<String>,
-    /// Unmount file systems that are in use (`-f`).
+    /// Unmount file systems that are in use, and export pools in which a spare is in use that they
+    /// share with others (`-f`).
     pub force: bool,
+    /// Do not mark the pools as exported on their devices, and leave them in their cache files
+    /// (`-F`).
+    pub unmarked: bool,
 }
 
 impl ExportRequest {
     /// The request as a command line, for histories and logs.
     pub fn command_line(&self) -> String {
-        let flags = [(self.pools.is_empty(), "-a"), (self.force, "-f")];
+        let flags = [(self.pools.is_empty(), "-a"), (self.force, "-f"), (self.unmarked, "-F")];
         line("zpool export", &flags, &[], self.pools.iter().map(String::as_str))
     }
 }
@@ -39,8 +44,11 @@ pub fn run(invocation: &Invocation<'_>, request: &ExportRequest) -> Result<Vec<S
         }
         let mut remarks = Vec::new();
         let left = forgetting(invocation, record, "export", &mut remarks, |open, remarks| {
-            export(invocation, record, open, request.force, remarks)
+            export(invocation, record, open, request, remarks)
         });
+        if left.is_ok() && !request.unmarked {
+            cache_file::remove(record);
+        }
         remarks.into_iter().for_each(|line| tally.note(line));
         if let Err(refusal) = left {
             tally.refuse(refusal);
@@ -73,7 +81,6 @@ pub(super) fn forgetting(
     let left = leave(open, remarks);
     if left.is_ok() {
         kept_keys::forget(&invocation.state, record);
-        cache_file::remove(record);
     } else if let Err(error) = invocation.state.change(|pools| pools.push(record.clone())) {
         remarks.push(format!("weir: '{}' is still imported, but will not be after a restart: {error:#}", record.name));
     }
@@ -84,26 +91,32 @@ fn export(
     invocation: &Invocation<'_>,
     record: &Imported,
     open: Opened,
-    force: bool,
+    request: &ExportRequest,
     remarks: &mut Vec<String>,
 ) -> Result<(), Refusal> {
     let cannot = format!("cannot export '{}'", record.name);
     if invocation.has_used_volume(record) {
         return Err(Reason::new(Kind::Conflict, "pool is busy").refuse(&cannot));
     }
-    invocation.unmount_all(record, force)?;
+    if !request.force && has_active_shared_spare(invocation, record)? {
+        let name = &record.name;
+        let why = format!(
+            "use '-f' to override the following errors:\n'{name}' has an active shared spare which could be used by \
+             other pools once '{name}' is exported."
+        );
+        return Err(Reason::new(Kind::Conflict, why).refuse(&cannot));
+    }
+    invocation.unmount_all(record, request.force)?;
     if record.readonly {
-        if let Some(house) = &invocation.house {
-            // Nothing is written to it: there is nothing that could fail.
-            let _ = house.release(record.guid, Leave::Close);
-        }
+        close_unwritten(invocation, record);
         return Ok(());
     }
+    let how = if request.unmarked { Leave::Close } else { Leave::Export };
     let exported = match open {
-        Ok(Some(owned)) => leave(invocation, &owned),
+        Ok(Some(owned)) => leave(invocation, &owned, how),
         Ok(None) => write::open(&house::request(record)).and_then(|pool| {
             pool.log_command(&invocation.command)?;
-            pool.export()
+            if request.unmarked { pool.close() } else { pool.export() }
         }),
         Err(error) => Err(error),
     };
@@ -121,10 +134,39 @@ fn export(
     }
 }
 
-/// Exports a pool of this process. A pool that cannot be written any more is closed as well: the
-/// error says why.
-fn leave(invocation: &Invocation<'_>, pool: &OwnedPool) -> anyhow::Result<()> {
+/// Whether a spare is in use in the pool that another imported pool lists too
+/// (`spa_has_active_shared_spare`).
+fn has_active_shared_spare(invocation: &Invocation<'_>, record: &Imported) -> Result<bool, Refusal> {
+    let others = imported(invocation)?;
+    let mut others = others.iter().filter(|other| other.guid != record.guid).peekable();
+    if others.peek().is_none() {
+        return Ok(false);
+    }
+    let spares = |record: &Imported| -> Vec<VdevStatus> {
+        let status = match invocation.owned(record) {
+            Ok(Some(owned)) => owned.view().ok().map(|view| view.status),
+            _ => invocation.open_to_read(record).ok().and_then(|pool| pool.status().ok()),
+        };
+        // A pool that cannot be read can be exported, and shares nothing as far as is known.
+        status.map(|status| status.spares).unwrap_or_default()
+    };
+    let active: Vec<u64> =
+        spares(record).iter().filter(|spare| spare.aux == VdevAux::Spared).map(|spare| spare.guid).collect();
+    Ok(!active.is_empty() && others.any(|other| spares(other).iter().any(|spare| active.contains(&spare.guid))))
+}
+
+/// Closes a pool that was imported read-only, if this process has it open.
+pub(super) fn close_unwritten(invocation: &Invocation<'_>, record: &Imported) {
+    if let Some(house) = &invocation.house {
+        // Nothing is written to it: there is nothing that could fail.
+        let _ = house.release(record.guid, Leave::Close);
+    }
+}
+
+/// Exports or closes a pool of this process. A pool that cannot be written any more is closed as
+/// well: the error says why.
+fn leave(invocation: &Invocation<'_>, pool: &OwnedPool, how: Leave) -> anyhow::Result<()> {
     let logged = pool.writable().map_or(Ok(()), |pool| pool.log_command(&invocation.command));
-    let left = invocation.house.as_ref().map_or(Ok(()), |house| house.release(pool.guid(), Leave::Export));
+    let left = invocation.house.as_ref().map_or(Ok(()), |house| house.release(pool.guid(), how));
     logged.and(left)
 }

@@ -8,10 +8,11 @@
 use super::imported;
 use crate::cache_file;
 use crate::clear::discard_unread_logs;
+use crate::create::check_name;
 use crate::house;
 use crate::import::{self, NotAlone};
 use crate::keys::Ask;
-use crate::mounts::MountReport;
+use crate::mounts::{MountReport, Plan};
 use crate::state::Imported;
 use crate::verbs::line::line;
 use crate::verbs::zfs::keys::{self, KeysOutcome, KeysRequest, LoadKeyRequest};
@@ -49,6 +50,8 @@ pub struct ImportRequest {
     pub temporary_name: bool,
     /// Mount nothing (`-N`).
     pub no_mount: bool,
+    /// Mount with these options until it is exported, whatever the properties say (`-o ro`).
+    pub mount_options: Option<String>,
     /// `-o readonly=on`.
     pub readonly: bool,
     /// `-R` or `-o altroot=`.
@@ -71,6 +74,7 @@ pub struct ImportPlan {
     lacks_log: bool,
     /// No other host wrote to the pool for a while.
     unchanged: Option<Unchanged>,
+    mount_options: Option<String>,
     /// The pool returns to an older state.
     pub rewound: Option<Rewound>,
 }
@@ -147,6 +151,7 @@ impl ImportRequest {
         let mut options: Vec<(&str, String)> =
             self.places.iter().map(|place| ("-d", place.display().to_string())).collect();
         options.extend(self.altroot.iter().map(|root| ("-R", root.clone())));
+        options.extend(self.mount_options.iter().map(|mount| ("-o", mount.clone())));
         options.extend(self.readonly.then(|| ("-o", "readonly=on".to_owned())));
         options.extend(self.cachefile.iter().map(|file| ("-o", format!("cachefile={file}"))));
         options.extend(self.txg.iter().map(|txg| ("-T", txg.to_string())));
@@ -235,9 +240,15 @@ pub fn plan(
     found: FoundPool,
 ) -> Result<ImportPlan, ImportRefusal> {
     let own_name = found.name().to_owned();
+    if let Some(options) = &request.mount_options {
+        Plan::default().apply(options).map_err(|why| Refusal::new(Kind::Unsupported, why))?;
+    }
     let name = request.new_name.clone().unwrap_or_else(|| own_name.clone());
     if imported(invocation)?.iter().any(|p| p.name == name) {
         return Err(name_exists(&own_name).into());
+    }
+    if let Some(new) = &request.new_name {
+        check_name(new).map_err(|why| Reason::new(Kind::Invalid, why).refuse(&format!("cannot import '{new}'")))?;
     }
     let unchanged = import::watch(&found, &*invocation.is_gone).map_err(|why| not_alone(&found, why, request.force))?;
     if import::needs_force(&found) && !request.force {
@@ -259,7 +270,10 @@ pub fn plan(
         offline: Vec::new(),
         no_mount: request.no_mount,
     };
-    let status = opened_status(&found, &record);
+    let mut status = opened_status(&found, &record);
+    if let Some(status) = status.as_mut().filter(|_| record.readonly) {
+        import::tolerate_missing(status);
+    }
     check_whole(&own_name, status.as_ref(), request.without_log)?;
     let lacks_log = status.as_ref().is_some_and(|status| !missing_logs(status).is_empty());
     let newest = pool::uberblocks(&found).first().map(|u| (u.txg, u.timestamp));
@@ -275,7 +289,8 @@ pub fn plan(
     let rewound = newest.filter(|_| is_older && request.rewind).map(|n| Rewound { newest: n.1, shown: shown.1 });
     // Writing after an older txg would discard the newer ones, so such an import is read-only.
     record.readonly |= record.txg.is_some() || is_older;
-    Ok(ImportPlan { found, record, lacks_log, unchanged, rewound })
+    let mount_options = request.mount_options.clone();
+    Ok(ImportPlan { found, record, lacks_log, unchanged, mount_options, rewound })
 }
 
 /// Why a pool is not imported that another host has or may have. OpenZFS's words depend on `-f`,
@@ -394,7 +409,7 @@ impl ImportPlan {
             && let Some(mounts) = invocation.mounts(&record)
             && let Ok(Some(pool)) = invocation.owned(&record)
         {
-            outcome.report.merge(mounts.mount_all(&pool, &*invocation.is_gone));
+            outcome.report.merge(mounts.mount_all(&pool, self.mount_options.as_deref(), &*invocation.is_gone));
         }
         Ok(outcome)
     }

@@ -24,8 +24,11 @@ impl LabelClearRequest {
     }
 }
 
-/// Erases the labels. Refused for devices of imported pools, and without `force` for those of other
-/// pools.
+/// Exit code of OpenZFS's command for a device without labels: -1 of a C function.
+const NO_LABEL: u8 = 255;
+
+/// Erases the labels. Refused for devices without labels, for devices of imported pools, and
+/// without `force` for those of other pools.
 pub fn run(invocation: &Invocation<'_>, request: &LabelClearRequest) -> Result<(), Refusal> {
     let LabelClearRequest { device: name, force } = request;
     let is_path = name.starts_with('/');
@@ -34,13 +37,12 @@ pub fn run(invocation: &Invocation<'_>, request: &LabelClearRequest) -> Result<(
         return Err(cannot_open(name, &path, is_path, &error));
     }
     let shown = path.display();
-    let Some(found) = devices::labelled(&path) else {
-        return Err(Refusal::new(Kind::Invalid, format!("failed to read label from {shown}")));
-    };
+    let imported = ImportedDevices::new(invocation)?;
     let member = |state: &str, pool: &str| {
         Err(Refusal::new(Kind::Conflict, format!("{shown} is a member ({state}) of pool \"{pool}\"")))
     };
-    let left = match owner(&found, &ImportedDevices::new(invocation)?) {
+    // Labels of a device that left its pool name none: `labelled` does not return them.
+    let left = match devices::labelled(&path).and_then(|found| owner(&found, &imported)) {
         Some(Owner::Active(pool)) => return member("ACTIVE", &pool),
         Some(Owner::Spare(pool)) => return member("SPARE", &pool),
         Some(Owner::Cache(pool)) => return member("L2CACHE", &pool),
@@ -52,8 +54,12 @@ pub fn run(invocation: &Invocation<'_>, request: &LabelClearRequest) -> Result<(
         let why = format!("use '-f' to override the following error:\n{shown} is a member of {kind} pool \"{pool}\"");
         return Err(Refusal::new(Kind::Conflict, why));
     }
-    let cleared = devices::clear(&path);
-    cleared.map(drop).map_err(|e| Reason::from(e).refuse(&format!("failed to clear label for {shown}")))
+    let cannot = format!("failed to clear label for {shown}");
+    match devices::clear(&path) {
+        Ok(0) => Err(Refusal::new(Kind::Invalid, cannot).with_code(NO_LABEL)),
+        Ok(_) => Ok(()),
+        Err(error) => Err(Reason::from(error).refuse(&cannot)),
+    }
 }
 
 fn cannot_open(name: &str, path: &Path, is_path: bool, error: &std::io::Error) -> Refusal {

@@ -106,6 +106,9 @@ fn in_pool(
     if change == ScanChange::StartErrors && !pool.writer().feature_enabled("head_errlog") {
         return Err(Reason::new(Kind::Unsupported, "operation not supported on this type of pool"));
     }
+    if change == ScanChange::RestartResilver && !pool.writer().feature_enabled("resilver_defer") {
+        return Err(Reason::new(Kind::Unsupported, "this action requires the resilver_defer feature"));
+    }
     match start(pool.writer(), change, stays)? {
         // Nothing to pause: OpenZFS counts that as success.
         Err(ScanRefused::NoScan) if is_pause => return Ok(()),

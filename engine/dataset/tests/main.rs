@@ -15,6 +15,7 @@ mod rebuild;
 mod receive;
 mod receive_raw;
 mod redact;
+mod reservations;
 mod send;
 mod shape;
 mod snapshots;

@@ -7,6 +7,7 @@
 use super::cx::Cx;
 use super::feature;
 use super::tree::{self, Node};
+use super::volume_reservation::AUTO;
 use crate::keys::KeyLocation;
 use crate::property::{Kinds, PropertyDef, Unit, Value, ValueType, find, format, is_user_property};
 use errors::{Error, Result};
@@ -153,6 +154,8 @@ fn parse(def: &PropertyDef, text: &str) -> std::result::Result<Value, String> {
             // "No limit" is the largest number, "no quota" is 0.
             Ok(Value::Number(if def.default_number() == u64::MAX { u64::MAX } else { 0 }))
         }
+        ValueType::Number(_) if text == "auto" && def.name == "refreservation" => Ok(Value::Number(AUTO)),
+        ValueType::Number(_) if text == "auto" => Err(format!("'auto' is invalid value for '{}'", def.name)),
         ValueType::Number(unit) => {
             let number = match unit {
                 Unit::Bytes | Unit::Count => format::parse_size(text)?,
@@ -220,6 +223,9 @@ fn check_value(target: &Target<'_>, def: &PropertyDef, value: &Value) -> std::re
         }
         ("keylocation", Value::Text(text)) if KeyLocation::parse(text).is_none() => {
             return invalid("invalid keylocation");
+        }
+        ("refreservation", Value::Number(AUTO)) if target.kinds != Kinds::VOLUME => {
+            return invalid("'refreservation=auto' only allowed on volumes");
         }
         ("volsize", Value::Number(0)) => return invalid("'volsize' cannot be zero"),
         ("filesystem_limit" | "snapshot_limit", _) => needs(super::limits::FEATURE)?,
@@ -302,6 +308,8 @@ mod tests {
             ("mountpoint", "home", "absolute path"),
             ("quota", "0", "use 'none'"),
             ("nosuch", "1", "invalid property 'nosuch'"),
+            ("refreservation", "auto", "'refreservation=auto' only allowed on volumes"),
+            ("quota", "auto", "'auto' is invalid value for 'quota'"),
             ("quota", "12Q", "invalid numeric suffix 'Q'"),
             ("reservation", "0bb", "invalid numeric suffix 'bb'"),
         ];

@@ -7,6 +7,7 @@ mod devices;
 mod figures;
 mod foreign;
 mod heal;
+mod history;
 mod intent_log;
 mod judged_blocks;
 mod kernel_properties;

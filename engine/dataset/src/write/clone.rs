@@ -8,7 +8,7 @@ use super::limits::Counted;
 use super::props::{self, Change};
 use super::tree::{self, Node};
 use super::volume_reservation::{self, AUTO};
-use super::{contents, create, deadlist, keys, limit_check, limits, space, values};
+use super::{contents, create, deadlist, keys, limit_check, limits, request_log, space, values};
 use crate::delegation::Credentials;
 use crate::intent_log::put_header;
 use crate::live::LiveDatasets;
@@ -89,7 +89,8 @@ fn clone_in(cx: &Cx<'_>, origin: &str, name: &str, properties: &[(String, String
         }
         zero_log(cx, &node)?;
         cx.history("clone", name, head, &format!("origin={origin} ({id})"))?;
-        settings.iter().cloned().try_for_each(|setting| props::apply(cx, &node, &Change::Set(setting)))
+        settings.iter().cloned().try_for_each(|setting| props::apply(cx, &node, &Change::Set(setting)))?;
+        request_log::clone(cx, origin, &settings)
     })
 }
 

@@ -51,6 +51,7 @@ pub(crate) mod redaction;
 mod redaction_list;
 mod remaps;
 mod rename;
+mod request_log;
 pub(crate) mod rollback;
 pub(crate) mod snapshot;
 pub(crate) mod space;

@@ -242,7 +242,7 @@ impl Dataset {
         self.0.dir.snapshot_names(self.mos(), head.0.phys.snapnames_zap)
     }
 
-    /// When a snapshot of this dataset was last taken, renamed or destroyed: seconds since 1970, and
+    /// When a snapshot of this dataset was last taken, renamed or destroyed: seconds since 1970 and
     /// nanoseconds. `None`: never, or the pool does not record it.
     pub fn snapshots_changed(&self) -> Result<Option<(u64, u64)>> {
         let at = self.dir().field(FIELD_SNAPSHOTS_CHANGED)?.map(|value| value.ints).unwrap_or_default();

@@ -7,7 +7,6 @@
 use super::cx::Cx;
 use super::feature;
 use super::tree::{self, Node};
-use super::volume_reservation::AUTO;
 use crate::keys::KeyLocation;
 use crate::property::{Kinds, PropertyDef, Unit, Value, ValueType, find, format, is_user_property};
 use errors::{Error, Result};
@@ -18,6 +17,9 @@ use ondisk::{Checksum, ObjsetKind};
 const USER_VALUE_MAX: usize = 8192;
 /// Maximum bytes of a path component.
 const PATH_COMPONENT_MAX: usize = 255;
+
+/// The parsed value of `refreservation=auto`.
+pub(super) const AUTO: u64 = u64::MAX;
 
 /// A checked property value to set.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,15 +7,12 @@
 use super::cx::Cx;
 use super::props;
 use super::tree::Node;
-use super::values::Setting;
+use super::values::{AUTO, Setting};
 use crate::property::Value;
 use block::vdev::Tree;
 use errors::{Error, Result};
 use object::{ObjectSet, Zap};
 use pool::Pool;
-
-/// The parsed value of `refreservation=auto`.
-pub(super) const AUTO: u64 = u64::MAX;
 
 /// Objects of a volume: its contents, and the ZAP with its size.
 const CONTENTS: u64 = 1;

@@ -81,8 +81,8 @@ pub trait Provider: Send + Sync {
         let vfs = self.open_volume(name)?;
         Ok(vfs.handle(vfs.root())?.fs_guid)
     }
-    /// When a snapshot was last taken, renamed or destroyed; 1970 if that never happened. `None`: it
-    /// is not known.
+    /// When a snapshot was last taken, renamed or destroyed; 1970 if that never happened. `None` if
+    /// it is not known.
     fn snapshots_changed(&self) -> Result<Option<Time>> {
         Ok(None)
     }

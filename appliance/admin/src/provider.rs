@@ -420,6 +420,12 @@ impl Provider for DatasetProvider {
         Ok(shown.map(|(name, number)| NumberedName { name: name.to_owned(), number }).collect())
     }
 
+    fn snapshots_changed(&self) -> Result<Option<Time>> {
+        let (seconds, nanoseconds) = self.now().snapshots_changed()?.unwrap_or_default();
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        Ok(Some(Time { seconds, nanoseconds: u32::try_from(nanoseconds).unwrap_or(0).min(999_999_999) }))
+    }
+
     fn volumes(&self) -> Result<Vec<NumberedName>> {
         let this = self.fresh();
         let mut found = Vec::new();

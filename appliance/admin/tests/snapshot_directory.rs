@@ -33,8 +33,13 @@ fn a_directory_made_in_zfs_snapshot_is_a_snapshot() {
     ns.write(&root, file, 0, b"before").expect("written");
 
     let dir = walk(&ns, ".zfs/snapshot");
+    let changed = || ns.attr(dir).expect("there").mtime.seconds;
+    assert_eq!(changed(), 0, "before the first snapshot");
     let mkdir = |name: &[u8]| ns.create(&root, dir, name, &NewNode::Directory, 0o755, 0);
     mkdir(b"s1").expect("taken");
+    let home = pool.live.synced().expect("datasets").dataset("tank/home").expect("there");
+    let recorded = home.snapshots_changed().expect("read").expect("recorded").0;
+    assert!(recorded != 0 && changed().cast_unsigned() == recorded);
     ns.write(&root, file, 0, b"after!").expect("written");
     let old = walk(&ns, ".zfs/snapshot/s1/file");
     assert_eq!(&ns.read(old, 0, 10).expect("read")[..], b"before");

@@ -103,6 +103,23 @@ bitflags::bitflags! {
     }
 }
 
+impl Flags {
+    /// The flags that users can see and change on Linux (`ZFS_DOS_FL_USER_VISIBLE`).
+    pub const DOS: Self = Self::READONLY
+        .union(Self::HIDDEN)
+        .union(Self::SYSTEM)
+        .union(Self::ARCHIVE)
+        .union(Self::IMMUTABLE)
+        .union(Self::NOUNLINK)
+        .union(Self::APPENDONLY)
+        .union(Self::NODUMP)
+        .union(Self::REPARSE)
+        .union(Self::OFFLINE)
+        .union(Self::SPARSE);
+}
+
+const _: () = assert!(Flags::DOS.bits() == 0x38ff_0000_0000);
+
 /// Value of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirEntryValue {

@@ -11,7 +11,7 @@ use crate::zap::{fields_of, open_zap};
 use errors::{Error, Place, Result};
 use object::ObjectSet;
 use ondisk::dsl_dataset::FIELD_REDACTED_DATASETS;
-use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;
+use ondisk::dsl_dir::{FIELD_CRYPTO_KEY_OBJ, FIELD_SNAPSHOTS_CHANGED};
 use ondisk::zap::Value as ZapValue;
 use ondisk::{DslDataset, ObjsetKind};
 use std::sync::{Arc, OnceLock};
@@ -240,6 +240,13 @@ impl Dataset {
         }
         let head = self.1.head(&self.0.dir)?;
         self.0.dir.snapshot_names(self.mos(), head.0.phys.snapnames_zap)
+    }
+
+    /// When a snapshot of this dataset was last taken, renamed or destroyed: seconds since 1970 and
+    /// nanoseconds. `None`: never, or the pool does not record it.
+    pub fn snapshots_changed(&self) -> Result<Option<(u64, u64)>> {
+        let at = self.dir().field(FIELD_SNAPSHOTS_CHANGED)?.map(|value| value.ints).unwrap_or_default();
+        Ok(at.first().map(|seconds| (*seconds, at.get(1).copied().unwrap_or(0))))
     }
 
     /// The snapshots of a head, oldest first.

@@ -129,6 +129,11 @@ fn reservations_and_quotas_are_kept_up_the_tree() {
     rig.set("tank/a", "reservation", "none").unwrap();
     rig.check();
     rig.set("tank/a/b", "quota", "7M").unwrap();
+    // Less than the quota is used: one more change is allowed, also if it exceeds the quota.
+    let tx = b.begin(2 * MIB as u64).unwrap();
+    set.object(id).unwrap().write_at(&tx, 6 * MIB as u64, &noise(2, 3 * MIB / 2)).unwrap();
+    drop(tx);
+    rig.check();
     let refused = b.begin(2 * MIB as u64).map(drop).unwrap_err();
     assert_eq!(refused.refusal(), Some(Refusal::QuotaExceeded));
     set.free_object(&b.begin_freeing(0).unwrap(), id).unwrap();

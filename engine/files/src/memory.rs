@@ -20,6 +20,7 @@ use bytes::Bytes;
 use errors::{Error, Refusal, Result};
 use host::sync::{RwLock, RwLockWriteGuard};
 use ondisk::acl::Ace;
+use ondisk::znode::Flags;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -60,6 +61,7 @@ struct Node {
     broken: Vec<(Range<u64>, Error)>,
     opens: u64,
     project_inherit: bool,
+    flags: Flags,
     /// Created without a name (`O_TMPFILE`) and may be given one.
     unnamed: bool,
 }
@@ -137,6 +139,7 @@ impl State {
             broken: Vec::new(),
             opens: 0,
             project_inherit: false,
+            flags: Flags::empty(),
             unnamed: false,
         };
         self.nodes.insert(node, new);
@@ -388,6 +391,10 @@ impl Vfs for MemoryVfs {
 
     fn project_inherit(&self, dir: NodeId) -> Result<bool> {
         Ok(self.state.read().node(dir)?.project_inherit)
+    }
+
+    fn dos_flags(&self, node: NodeId) -> Result<Flags> {
+        Ok(self.state.read().node(node)?.flags)
     }
 
     fn create(&self, who: &Caller, dir: NodeId, name: &[u8], new: &NewNode, mode: u32, umask: u32) -> Result<Attr> {

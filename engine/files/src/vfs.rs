@@ -11,6 +11,7 @@ use crate::nfs4_acl;
 use bytes::Bytes;
 use errors::{Refusal, Result};
 use ondisk::acl::Ace;
+use ondisk::znode::Flags;
 
 /// A node of a [`Vfs`]. In a single file system it is the object number; [`crate::namespace`] adds
 /// the number of the file system within the tree.
@@ -212,6 +213,9 @@ pub struct SetAttr {
     pub project: Option<u64>,
     /// New files in this directory inherit its project (`FS_XFLAG_PROJINHERIT`).
     pub project_inherit: Option<bool>,
+    /// Flags to set and to clear, of [`Flags::DOS`].
+    pub set_flags: Flags,
+    pub clear_flags: Flags,
 }
 
 /// Rename mode, as in renameat2(2).
@@ -370,6 +374,11 @@ pub trait Vfs: Send + Sync {
     fn project_inherit(&self, dir: NodeId) -> Result<bool> {
         let _ = dir;
         Ok(false)
+    }
+    /// The flags of a file, of [`Flags::DOS`].
+    fn dos_flags(&self, node: NodeId) -> Result<Flags> {
+        let _ = node;
+        Ok(Flags::empty())
     }
     /// Creates a node. `mode`: permission bits with setuid, setgid, sticky, before default ACLs and
     /// `umask`.

@@ -7,6 +7,7 @@ use files::vfs::{Caller, FileHandle, FileKind, NewNode, NodeId, RenameFlags, Set
 use files::zpl::CreateOptions;
 use files::zpl::backing::{AclInherit, AclMode, Settings};
 use ondisk::acl::{Ace, Who};
+use ondisk::znode::Flags;
 
 fn root() -> Caller {
     Caller { privileged: true, ..Caller::default() }
@@ -284,6 +285,25 @@ fn new_entries_inherit_the_project_of_their_directory() {
     *f.backing.over_quota.lock() = Some((dataset::Principal::Project, 42));
     assert_eq!(why(f.fs.write(&root(), a, 0, b"x")), Refusal::QuotaExceeded);
     assert_eq!(why(f.fs.create(&root(), d, b"c", &NewNode::Regular, 0o644, 0)), Refusal::QuotaExceeded);
+}
+
+#[test]
+fn dos_flags_change_alone_and_a_read_only_file_is_truncated_by_root_only() {
+    let f = fixture();
+    let node = file(&f, f.fs.root(), "a");
+    assert_eq!(f.fs.dos_flags(node).unwrap(), Flags::ARCHIVE);
+    let set = |set_flags, clear_flags| {
+        f.fs.set_attr(&root(), node, &SetAttr { set_flags, clear_flags, ..SetAttr::default() })
+    };
+    // A change of attributes sets the archive flag, unless it clears that flag.
+    set(Flags::READONLY | Flags::SPARSE, Flags::ARCHIVE).unwrap();
+    assert_eq!(f.fs.dos_flags(node).unwrap(), Flags::READONLY | Flags::SPARSE);
+    assert_eq!(why(set(Flags::REPARSE, Flags::empty())), Refusal::NotPermitted);
+    let size = SetAttr { size: Some(0), ..SetAttr::default() };
+    let owner = Caller { privileged: false, ..root() };
+    assert_eq!(why(f.fs.set_attr(&owner, node, &size)), Refusal::NotPermitted);
+    assert_eq!(f.crashed().fs.dos_flags(node).unwrap(), Flags::READONLY | Flags::SPARSE);
+    f.fs.set_attr(&root(), node, &size).unwrap();
 }
 
 #[test]

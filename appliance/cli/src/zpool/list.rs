@@ -186,9 +186,6 @@ impl Table<'_> {
     }
 
     fn device(&self, out: &mut String, vdev: &VdevStatus, depth: usize, is_spare: bool) {
-        if vdev.kind == "indirect" {
-            return;
-        }
         let name = vdev_name(vdev, self.options.names);
         let name_width = self.columns.first().map_or(0, |c| c.width).saturating_sub(depth);
         match self.options.scripted {
@@ -291,9 +288,6 @@ fn vdevs(view: &PoolView, wanted: &[Wanted], options: &ListOptions) -> Object {
 }
 
 fn device_json(target: &mut Object, vdev: &VdevStatus, wanted: &[Wanted], options: &ListOptions, is_spare: bool) {
-    if vdev.kind == "indirect" {
-        return;
-    }
     let name = vdev_name(vdev, options.names);
     let mut object = info_json::vdev(vdev, &name, false, options.json_int);
     let mut properties = Object::new();

@@ -48,6 +48,17 @@ tank           112M   140K   112M        -         -     9%     0%  1.00x    ONL
 }
 
 #[test]
+fn removed_devices_are_listed_without_figures() {
+    let mut view = tank();
+    let removed = VdevStatus { name: "indirect-1".into(), kind: "indirect".into(), ..VdevStatus::default() };
+    view.status.root.children.push(removed);
+    let verbose = ListOptions { verbose: true, scripted: true, ..ListOptions::default() };
+    let text = table(&[view], values::wanted(DEFAULT).expect("known"), &verbose);
+    let line = text.lines().find(|line| line.contains("indirect-1")).expect("listed");
+    assert_eq!(line.split_whitespace().collect::<Vec<_>>()[..4], ["indirect-1", "-", "-", "-"]);
+}
+
+#[test]
 fn columns_are_chosen_and_widen() {
     let expected = "\
 NAME   SIZE    HEALTH                  GUID  ASHIFT   FRAG    CAP  DEDUP

@@ -1,11 +1,13 @@
 //! The ioctl(2) commands of files: project IDs and flags, as used by `chattr -p`, `lsattr` and `zfs
-//! project`.
+//! project`, and the DOS flags of OpenZFS (`ZFS_IOC_GETDOSFLAGS`).
 //!
-//! Linux decodes both interfaces itself (`fileattr`) and passes them on as it does for any file
-//! system.
+//! Linux decodes the interfaces for projects and flags itself (`fileattr`), checks the caller, and
+//! passes them on as it does for any file system. Commands that it does not know reach us
+//! unchecked. Facts: `zpl_ioctl` in module/os/linux/zfs/zpl_file.c.
 
 use super::ops::Ops;
 use files::vfs::{Attr, Caller, FileKind, NodeId, SetAttr};
+use ondisk::znode::Flags;
 use rustix::io::Errno;
 
 /// `FS_IOC_FSGETXATTR`: returns `struct fsxattr`.
@@ -16,6 +18,10 @@ const SET_EXTENDED: u32 = 0x401c_5820;
 const GET_FLAGS: u32 = 0x8008_6601;
 /// `FS_IOC_SETFLAGS`: sets the 4 bytes of flags.
 const SET_FLAGS: u32 = 0x4008_6602;
+/// `ZFS_IOC_GETDOSFLAGS`: returns 8 bytes of flags.
+const GET_DOS_FLAGS: u32 = 0x8008_8301;
+/// `ZFS_IOC_SETDOSFLAGS`: sets the 8 bytes of flags.
+const SET_DOS_FLAGS: u32 = 0x4008_8302;
 /// `FS_XFLAG_PROJINHERIT`.
 const EXTENDED_INHERIT: u32 = 0x200;
 /// `FS_PROJINHERIT_FL`.
@@ -67,8 +73,30 @@ impl Ops {
                 }
                 self.set_project(who, node, None, flags & FLAG_INHERIT != 0)
             }
+            GET_DOS_FLAGS => Ok(self.vfs.dos_flags(node).map_err(failed)?.bits().to_ne_bytes().to_vec()),
+            SET_DOS_FLAGS => {
+                let flags = data.first_chunk().copied().map(u64::from_ne_bytes).ok_or(Errno::INVAL)?;
+                self.set_dos_flags(who, node, Flags::from_bits_retain(flags))
+            }
             _ => Err(Errno::NOTTY),
         }
+    }
+
+    fn set_dos_flags(&self, who: &Caller, node: NodeId, flags: Flags) -> Result<Vec<u8>, Errno> {
+        if !Flags::DOS.contains(flags) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let failed = |e| self.failed(node, &e);
+        let now = self.vfs.dos_flags(node).map_err(failed)?;
+        if now.symmetric_difference(flags).intersects(Flags::IMMUTABLE | Flags::APPENDONLY) && !who.privileged {
+            return Err(Errno::PERM);
+        }
+        if !who.privileged && self.vfs.attr(node).map_err(failed)?.uid != who.uid {
+            return Err(Errno::ACCESS);
+        }
+        let (set_flags, clear_flags) = (flags.difference(now), now.difference(flags));
+        self.set_attr(who, node, &SetAttr { set_flags, clear_flags, ..SetAttr::default() })?;
+        Ok(Vec::new())
     }
 
     fn set_project(&self, who: &Caller, node: NodeId, project: Option<u32>, inherit: bool) -> Result<Vec<u8>, Errno> {

@@ -191,6 +191,25 @@ pub(super) mod tests {
         }
     }
 
+    /// `ZFS_IOC_GETDOSFLAGS`.
+    pub fn dos_flags(file: &File) -> io::Result<u64> {
+        let mut flags = 0_u64;
+        // SAFETY: the file is open, and the command writes 8 bytes.
+        match unsafe { libc::ioctl(file.as_raw_fd(), 0x8008_8301, &raw mut flags) } {
+            0 => Ok(flags),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// `ZFS_IOC_SETDOSFLAGS`.
+    pub fn set_dos_flags(file: &File, flags: u64) -> io::Result<()> {
+        // SAFETY: the file is open, and the command reads 8 bytes.
+        match unsafe { libc::ioctl(file.as_raw_fd(), 0x4008_8302, &raw const flags) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// `FS_IOC_FSSETXATTR`.
     pub fn set_project(file: &File, project: u32, inherit: bool) -> io::Result<()> {
         let words = [if inherit { 0x200 } else { 0 }, 0, 0, project, 0, 0, 0_u32];

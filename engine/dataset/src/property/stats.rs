@@ -10,7 +10,7 @@ use crate::dataset::Dataset;
 use crate::resume;
 use errors::{Place, Result};
 use ondisk::dsl_dataset::FIELD_IVSET_GUID;
-use ondisk::dsl_dir::{FIELD_FILESYSTEM_COUNT, FIELD_SNAPSHOT_COUNT, FIELD_SNAPSHOTS_CHANGED};
+use ondisk::dsl_dir::{FIELD_FILESYSTEM_COUNT, FIELD_SNAPSHOT_COUNT};
 use ondisk::{DslBookmark, DslDataset, ObjsetKind};
 
 /// A ratio in hundredths.
@@ -75,17 +75,14 @@ pub(super) fn of_dataset(d: &Dataset, name: &str, view: &View<'_>) -> Result<Opt
         "filesystem_count" => Ok(d.dir().field_u64(FIELD_FILESYSTEM_COUNT)?.map(Value::Number)),
         "snapshot_count" => Ok(d.dir().field_u64(FIELD_SNAPSHOT_COUNT)?.map(Value::Number)),
         "snapshots_changed" => {
-            let at = d.dir().field_u64(FIELD_SNAPSHOTS_CHANGED)?.filter(|at| *at != 0);
-            Ok(at.map(Value::Number))
+            let at = d.snapshots_changed()?.filter(|(seconds, _)| *seconds != 0);
+            Ok(at.map(|(seconds, _)| Value::Number(seconds)))
         }
         "snapshots_changed_nsecs" => {
-            let at = d.dir().field(FIELD_SNAPSHOTS_CHANGED)?.map(|v| v.ints).unwrap_or_default();
-            Ok(match at[..] {
-                [seconds, nanoseconds] if seconds != 0 => {
-                    Some(Value::Number(seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)))
-                }
-                _ => None,
-            })
+            let at = d.snapshots_changed()?.filter(|(seconds, _)| *seconds != 0);
+            Ok(at.map(|(seconds, nanoseconds)| {
+                Value::Number(seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds))
+            }))
         }
         "prevsnap" => text(d.previous()?.map(|p| p.name().to_owned())),
         "receive_resume_token" => text(resume::token(d)?),

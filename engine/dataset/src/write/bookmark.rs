@@ -8,7 +8,7 @@
 
 use super::cx::{Cx, Failures};
 use super::tree::{self, Node};
-use super::{deadlist, feature, redaction_list};
+use super::{deadlist, feature, redaction_list, request_log};
 use crate::deadlist::add;
 use crate::live::LiveDatasets;
 use crate::name::{DatasetName, Tail};
@@ -155,7 +155,11 @@ pub fn bookmark(live: &LiveDatasets, pairs: &[(String, String)]) -> std::result:
         if !failures.is_empty() {
             return Ok(Err(failures));
         }
-        sync.all_or_nothing(|| found.iter().try_for_each(|new| new.make(&cx).map(drop))).map(Ok)
+        let all = || {
+            found.iter().try_for_each(|new| new.make(&cx).map(drop))?;
+            request_log::bookmark(&cx, &pairs)
+        };
+        sync.all_or_nothing(all).map(Ok)
     });
     task.map_err(|e| vec![(String::new(), e)])?
 }
@@ -313,7 +317,10 @@ pub fn destroy_bookmark(live: &LiveDatasets, name: &str) -> Result<()> {
         if open.is_redacting(mark.phys.redaction_obj) {
             return Err(Refusal::Busy.at(&*name));
         }
-        sync.all_or_nothing(|| destroy_in(&cx, &node, &head, &mark))
+        sync.all_or_nothing(|| {
+            destroy_in(&cx, &node, &head, &mark)?;
+            request_log::destroy_bookmark(&cx, &name)
+        })
     })
 }
 

@@ -7,12 +7,13 @@ use super::cx::Cx;
 use super::limits::Counted;
 use super::props::{self, Change};
 use super::tree::{self, Node};
-use super::{contents, create, deadlist, keys, limit_check, limits, values};
+use super::values::{self, AUTO};
+use super::{contents, create, deadlist, keys, limit_check, limits, request_log, space, volume_reservation};
 use crate::delegation::Credentials;
 use crate::intent_log::put_header;
 use crate::live::LiveDatasets;
 use block::Bookmark;
-use errors::{Error, Result};
+use errors::{Error, Refusal, Result};
 use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::zap::Value as ZapValue;
 use ondisk::{Endian, Objset, ZilHeader};
@@ -70,7 +71,12 @@ fn clone_in(cx: &Cx<'_>, origin: &str, name: &str, properties: &[(String, String
     if root.endian != Endian::Little && !Objset::parse(&root.data, root.endian)?.zil.log.is_hole() {
         return Err(Error::unsupported(name, "clones of snapshots with a log that a big-endian host wrote"));
     }
-    let settings = values::settings_for(cx, &Node { name: name.to_owned(), snapshot: None, ..from }, properties)?;
+    let mut settings = values::settings_for(cx, &Node { name: name.to_owned(), snapshot: None, ..from }, properties)?;
+    if settings.iter().any(|setting| setting.name == "refreservation" && setting.number() == AUTO) {
+        let size = volume_reservation::size_of(cx, id)?;
+        settings.iter_mut().for_each(|setting| volume_reservation::resolve_auto(cx, setting, size, 1));
+    }
+    check_space(cx, parent, name, &settings)?;
     contents::settings(cx, parent, name)?;
     cx.sync.all_or_nothing(|| {
         let dir = tree::create_dir(cx, parent, last)?;
@@ -83,8 +89,18 @@ fn clone_in(cx: &Cx<'_>, origin: &str, name: &str, properties: &[(String, String
         }
         zero_log(cx, &node)?;
         cx.history("clone", name, head, &format!("origin={origin} ({id})"))?;
-        settings.into_iter().try_for_each(|setting| props::apply(cx, &node, &Change::Set(setting)))
+        settings.iter().cloned().try_for_each(|setting| props::apply(cx, &node, &Change::Set(setting)))?;
+        request_log::clone(cx, origin, &settings)
     })
+}
+
+/// Rejects reservations of a new clone below directory `parent` that the pool has no room for.
+fn check_space(cx: &Cx<'_>, parent: u64, name: &str, settings: &[values::Setting]) -> Result<()> {
+    let reserves = settings.iter().filter(|s| matches!(s.name.as_str(), "reservation" | "refreservation"));
+    match reserves.map(values::Setting::number).max() {
+        Some(bytes) if bytes > space::available(cx, parent, cx.sync.pool_bytes())? => Err(Refusal::NoSpace.at(name)),
+        _ => Ok(()),
+    }
 }
 
 /// Creates a head for the new directory `dir` with the contents and keys of snapshot `origin`.

@@ -14,7 +14,7 @@ use super::limits::Counted;
 use super::props::{self, Change};
 use super::tree::{self, Node};
 use super::values::{self, Target};
-use super::{deadlist, keys, limit_check, limits, snapshot, space};
+use super::{deadlist, keys, limit_check, limits, snapshot, space, volume_reservation};
 use crate::KeyStore;
 use crate::delegation::Credentials;
 use crate::live::LiveDatasets;
@@ -23,7 +23,7 @@ use errors::{Error, Refusal, Result};
 use object::Bpobj;
 use ondisk::pool_dir::directory;
 use ondisk::{Checksum, DslDataset};
-use pool::{Pool, SpaceCheck, SyncTx};
+use pool::{SpaceCheck, SyncTx};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
@@ -197,9 +197,15 @@ fn sort(cx: &Cx<'_>, new: &NewDataset, key: Option<Arc<Derived>>, mut traits: Fi
     if !new.is_volume {
         check_version(&new.properties, cx.sync.version()).map_err(|e| e.at(&new.name))?;
     }
+    // The last value counts, as above.
+    let asked = |name: &str| new.properties.iter().rev().find(|(n, _)| full_name(n) == name).map(|(_, text)| &**text);
+    let asked_off = asked("utf8only") == Some("off");
+    if asked_off && asked("normalization").is_none() {
+        // An inherited normalization requires Unicode, too.
+        traits.normalization = 0;
+    }
     if traits.normalization != 0 {
         // Names compared in a normalized form must be Unicode.
-        let asked_off = new.properties.iter().any(|(name, text)| name == "utf8only" && text == "off");
         if asked_off {
             return Err(invalid("'utf8only' must be on with 'normalization'".to_owned()));
         }
@@ -207,6 +213,15 @@ fn sort(cx: &Cx<'_>, new: &NewDataset, key: Option<Arc<Derived>>, mut traits: Fi
     }
     if new.is_volume && (size == 0 || size % u64::from(block) != 0) {
         return Err(invalid(format!("'volsize' is needed, and must be a multiple of volblocksize ({block})")));
+    }
+    let copies = changes.iter().find_map(|change| match change {
+        Change::Set(setting) if setting.name == "copies" => Some(setting.number()),
+        _ => None,
+    });
+    for change in &mut changes {
+        if let Change::Set(setting) = change {
+            volume_reservation::resolve_auto(cx, setting, (size, u64::from(block)), copies.unwrap_or(1));
+        }
     }
     Ok(Sorted { traits, wanted, volume: (size, block), changes })
 }
@@ -319,30 +334,4 @@ pub fn bootstrap(sync: &SyncTx<'_>, options: &Bootstrap<'_>) -> Result<()> {
     )?;
     let contents = NewContents::FileSystem(sorted.traits, options.maker);
     fill(&cx, options.keys, (&name, root), plan, &sorted.changes, &contents).map(drop)
-}
-
-/// Maximum space of a volume of `size_bytes` with blocks of `block_bytes`, including metadata:
-/// `refreservation` is set to this unless the volume is sparse. Facts:
-/// `zvol_volsize_to_reservation` in lib/libzfs/libzfs_dataset.c.
-pub fn volume_reservation(pool: &Pool, size_bytes: u64, block_bytes: u64, copies: u64) -> u64 {
-    /// Pointers in an indirect block of 128 KiB, and that block's bytes.
-    const POINTERS: u64 = 1024;
-    const INDIRECT_BYTES: u64 = 128 << 10;
-    let mut blocks = size_bytes / block_bytes.max(1);
-    // On raidz, small blocks take more than their share of 128 KiB, the unit in which space is
-    // counted.
-    let tree = pool.store().tree();
-    let scaled = tree.tops.iter().filter_map(|top| {
-        let (small, usual) = (top.asize_bytes(block_bytes, 0)?, top.asize_bytes(INDIRECT_BYTES, 0)?);
-        Some((blocks.saturating_mul(small) / (usual >> 9).max(1)).saturating_mul(INDIRECT_BYTES >> 9))
-    });
-    let data = scaled.max().unwrap_or(0).max(blocks.saturating_mul(block_bytes));
-    // The dnode of dnodes has seven levels.
-    let mut metadata_blocks = 7u64;
-    while blocks > 1 {
-        blocks = blocks.div_ceil(POINTERS);
-        metadata_blocks += blocks;
-    }
-    let metadata = metadata_blocks.saturating_mul((copies + 1).min(3)).saturating_mul(INDIRECT_BYTES);
-    data.saturating_mul(copies).saturating_add(metadata)
 }

@@ -4,7 +4,7 @@
 
 use super::cx::{Cx, Failures};
 use super::tree::{self, Node};
-use super::unsnap;
+use super::{request_log, unsnap};
 use crate::live::LiveDatasets;
 use errors::{Error, Refusal, Result};
 use ondisk::zap::Value as ZapValue;
@@ -16,7 +16,7 @@ const TAG_MAX: usize = 256;
 
 /// Holds the snapshots `names` with `tag`, all of them or none.
 pub fn hold(live: &LiveDatasets, names: &[String], tag: &str) -> std::result::Result<(), Failures> {
-    change(live, names, tag, (hold_check, SpaceCheck::Reserved), |cx, node, id, tag| {
+    change(live, names, tag, (hold_check, SpaceCheck::Reserved, request_log::hold), |cx, node, id, tag| {
         let mut snapshot = cx.dataset(id)?;
         if snapshot.phys.userrefs_zap == 0 {
             snapshot.phys.userrefs_zap = cx.create_zap(ObjectType::USERREFS)?;
@@ -41,7 +41,7 @@ fn hold_check(cx: &Cx<'_>, name: &str, phys: &DslDataset, tag: &str) -> Result<(
 /// Removes `tag` from the snapshots `names`, all of them or none. A snapshot marked for deferred
 /// destruction is destroyed with its last hold.
 pub fn release(live: &LiveDatasets, names: &[String], tag: &str) -> std::result::Result<(), Failures> {
-    change(live, names, tag, (release_check, SpaceCheck::ExtraReserved), |cx, node, id, tag| {
+    change(live, names, tag, (release_check, SpaceCheck::ExtraReserved, request_log::release), |cx, node, id, tag| {
         let phys = cx.dataset(id)?.phys;
         if let Some(zap) = tree::holds_zap(cx, &phys)? {
             zap.remove(cx.tx(), tag.as_bytes())?;
@@ -61,13 +61,14 @@ fn release_check(cx: &Cx<'_>, name: &str, phys: &DslDataset, tag: &str) -> Resul
 }
 
 type Check = fn(&Cx<'_>, &str, &DslDataset, &str) -> Result<()>;
+type Log = fn(&Cx<'_>, &[String], &str) -> Result<()>;
 type Apply = fn(&Cx<'_>, &Node, u64, &str) -> Result<()>;
 
 fn change(
     live: &LiveDatasets,
     names: &[String],
     tag: &str,
-    (check, space): (Check, SpaceCheck),
+    (check, space, log): (Check, SpaceCheck, Log),
     apply: Apply,
 ) -> std::result::Result<(), Failures> {
     let whole = |e: Error| vec![(String::new(), e)];
@@ -92,7 +93,11 @@ fn change(
             return Ok(Err(failures));
         }
         open.has_more_to_free();
-        sync.all_or_nothing(|| found.iter().try_for_each(|(node, id)| apply(&cx, node, *id, &tag))).map(Ok)
+        let all = || {
+            found.iter().try_for_each(|(node, id)| apply(&cx, node, *id, &tag))?;
+            log(&cx, &names, &tag)
+        };
+        sync.all_or_nothing(all).map(Ok)
     });
     task.map_err(whole)??;
     live.refresh().map_err(whole)

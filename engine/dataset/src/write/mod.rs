@@ -51,17 +51,19 @@ pub(crate) mod redaction;
 mod redaction_list;
 mod remaps;
 mod rename;
+mod request_log;
 pub(crate) mod rollback;
 pub(crate) mod snapshot;
 pub(crate) mod space;
 pub(crate) mod tree;
 pub(crate) mod unsnap;
 mod values;
+mod volume_reservation;
 
 pub use bookmark::{bookmark, destroy_bookmark};
 pub use clone::{clone, clone_for};
 pub use contents::{FILE_SYSTEM_VERSION, FileSystemMaker, FileSystemTraits, Fill, pool_version_for};
-pub use create::{Bootstrap, NewDataset, bootstrap, check_version, create, volume_reservation};
+pub use create::{Bootstrap, NewDataset, bootstrap, check_version, create};
 pub use cx::Failures;
 pub use delegation::{Delegation, delegate};
 pub use destroy::destroy;
@@ -78,6 +80,7 @@ pub use snapshot::{snapshot, snapshot_for};
 pub use tree::TXG_INITIAL;
 pub use unsnap::destroy_snapshots;
 pub use values::{Setting, check_new, parse_version};
+pub use volume_reservation::volume_reservation;
 
 use crate::delegation::Credentials;
 use crate::live::LiveDatasets;
@@ -98,6 +101,7 @@ pub fn set(live: &LiveDatasets, name: &str, properties: &[(String, String)]) -> 
         if let Some(location) = settings.iter().find(|s| s.name == "keylocation") {
             check_key_location(&cx, &node, &location.text())?;
         }
+        volume_reservation::complete(&cx, &node, &mut settings)?;
         let size = settings.iter().find(|s| s.name == "volsize").map(Setting::number);
         settings.retain(|s| s.name != "volsize");
         apply_all(&cx, &node, settings.into_iter().map(Change::Set).collect())?;

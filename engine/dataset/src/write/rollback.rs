@@ -7,7 +7,7 @@
 use super::cx::Cx;
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node, TXG_INITIAL};
-use super::{bookmark, clone, deadlist, destroy, feature, props, unsnap};
+use super::{bookmark, clone, deadlist, destroy, feature, props, request_log, unsnap};
 use crate::KeyStore;
 use crate::intent_log::{ClosedLog, forget_skipped};
 use crate::live::{LiveDatasets, Open};
@@ -32,7 +32,11 @@ pub fn rollback(live: &LiveDatasets, to: &str) -> Result<()> {
             if !open.release_head(node.head) {
                 return Err(Refusal::Busy.at(&to));
             }
-            sync.all_or_nothing(|| rollback_in(&cx, &keys, &node, &head)).map(|()| true)
+            let all = || {
+                rollback_in(&cx, &keys, &node, &head)?;
+                request_log::rollback(&cx, &to)
+            };
+            sync.all_or_nothing(all).map(|()| true)
         })?;
         if is_done {
             break;

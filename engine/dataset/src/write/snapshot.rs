@@ -21,7 +21,7 @@ use super::limits::{self, Counted};
 use super::props::{self, Change};
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
-use super::{bookmark, deadlist, feature, limit_check, values};
+use super::{bookmark, deadlist, feature, limit_check, request_log, values};
 use crate::delegation::Credentials;
 use crate::live::LiveDatasets;
 use crate::name::Tail;
@@ -113,7 +113,7 @@ fn snapshot_in(cx: &Cx<'_>, names: &[String], properties: &[(String, String)]) -
             let taken = Node { snapshot: Some(id), ..node.clone() };
             changes.iter().try_for_each(|change| props::apply(cx, &taken, change))?;
         }
-        Ok(())
+        request_log::snapshot(cx, names, properties)
     });
     all.map(|()| Taken::Yes).map_err(|e| vec![(String::new(), e)])
 }

@@ -13,7 +13,7 @@ use super::cx::{Cx, Failures};
 use super::limits::{self, Counted};
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
-use super::{bookmark, deadlist, feature, props, remaps, snapshot};
+use super::{bookmark, deadlist, feature, props, remaps, request_log, snapshot};
 use crate::live::LiveDatasets;
 use errors::{Error, Refusal, Result};
 use ondisk::{DslDataset, SpaceTriple};
@@ -38,7 +38,10 @@ pub fn destroy_snapshots(live: &LiveDatasets, names: &[String], deferred: bool) 
             return Ok(Err(failures));
         }
         open.has_more_to_free();
-        let all = || found.iter().try_for_each(|node| destroy_in(&cx, node, deferred));
+        let all = || {
+            found.iter().try_for_each(|node| destroy_in(&cx, node, deferred))?;
+            request_log::destroy_snapshots(&cx, &names, deferred)
+        };
         sync.all_or_nothing(all).map(Ok)
     });
     task.map_err(whole)??;

@@ -18,6 +18,9 @@ const USER_VALUE_MAX: usize = 8192;
 /// Maximum bytes of a path component.
 const PATH_COMPONENT_MAX: usize = 255;
 
+/// The parsed value of `refreservation=auto`.
+pub(super) const AUTO: u64 = u64::MAX;
+
 /// A checked property value to set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
@@ -153,6 +156,8 @@ fn parse(def: &PropertyDef, text: &str) -> std::result::Result<Value, String> {
             // "No limit" is the largest number, "no quota" is 0.
             Ok(Value::Number(if def.default_number() == u64::MAX { u64::MAX } else { 0 }))
         }
+        ValueType::Number(_) if text == "auto" && def.name == "refreservation" => Ok(Value::Number(AUTO)),
+        ValueType::Number(_) if text == "auto" => Err(format!("'auto' is invalid value for '{}'", def.name)),
         ValueType::Number(unit) => {
             let number = match unit {
                 Unit::Bytes | Unit::Count => format::parse_size(text)?,
@@ -222,6 +227,9 @@ fn check_value(target: &Target<'_>, def: &PropertyDef, value: &Value) -> std::re
         }
         ("keylocation", Value::Text(text)) if KeyLocation::parse(text).is_none() => {
             return invalid("invalid keylocation");
+        }
+        ("refreservation", Value::Number(AUTO)) if target.kinds != Kinds::VOLUME => {
+            return invalid("'refreservation=auto' only allowed on volumes");
         }
         ("volsize", Value::Number(0)) => return invalid("'volsize' cannot be zero"),
         ("filesystem_limit" | "snapshot_limit", _) => needs(super::limits::FEATURE)?,
@@ -308,6 +316,8 @@ mod tests {
             ("mountpoint", "home", "absolute path"),
             ("quota", "0", "use 'none'"),
             ("nosuch", "1", "invalid property 'nosuch'"),
+            ("refreservation", "auto", "'refreservation=auto' only allowed on volumes"),
+            ("quota", "auto", "'auto' is invalid value for 'quota'"),
             ("quota", "12Q", "invalid numeric suffix 'Q'"),
             ("reservation", "0bb", "invalid numeric suffix 'bb'"),
         ];

@@ -409,6 +409,7 @@ impl State {
         }
         node.attr.project = set.project.unwrap_or(node.attr.project);
         node.project_inherit = set.project_inherit.unwrap_or(node.project_inherit);
+        node.flags = (node.flags | set.set_flags).difference(set.clear_flags);
         node.attr.atime = set.atime.map_or(node.attr.atime, value);
         node.attr.mtime = set.mtime.map_or(node.attr.mtime, value);
         node.attr.ctime = set.ctime.map_or(time, value);

@@ -17,6 +17,7 @@ use crate::vfs::{
 use bytes::Bytes;
 use errors::{Error, Refusal, Result};
 use ondisk::acl::Ace;
+use ondisk::znode::Flags;
 use std::sync::Arc;
 
 impl Namespace {
@@ -259,6 +260,13 @@ impl Vfs for Namespace {
         match self.find(dir)? {
             Place::In(opened, local) => opened.vfs.project_inherit(local),
             Place::Made(..) => Ok(false),
+        }
+    }
+
+    fn dos_flags(&self, node: NodeId) -> Result<Flags> {
+        match self.find(node)? {
+            Place::In(opened, local) => opened.vfs.dos_flags(local),
+            Place::Made(..) => Ok(Flags::empty()),
         }
     }
 

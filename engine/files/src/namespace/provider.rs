@@ -1,6 +1,6 @@
 //! What a tree of datasets requires of each of them.
 
-use crate::vfs::{Caller, Vfs};
+use crate::vfs::{Caller, Time, Vfs};
 use errors::{Error, Refusal, Result};
 use std::sync::Arc;
 
@@ -80,6 +80,11 @@ pub trait Provider: Send + Sync {
         }
         let vfs = self.open_volume(name)?;
         Ok(vfs.handle(vfs.root())?.fs_guid)
+    }
+    /// When a snapshot was last taken, renamed or destroyed; 1970 if that never happened. `None` if
+    /// it is not known.
+    fn snapshots_changed(&self) -> Result<Option<Time>> {
+        Ok(None)
     }
     /// Whether snapshots can be taken, renamed and destroyed.
     fn changes_snapshots(&self) -> bool {

@@ -34,6 +34,10 @@ impl Namespace {
         let opened = self.open(layer)?;
         let root = opened.vfs.attr(opened.vfs.root())?;
         let is_changed = matches!(made, Made::Snapshots(_)) && self.changes_snapshots(layer);
+        let changed = match (made, &opened.provider) {
+            (Made::Snapshots(_), Some(provider)) => provider.snapshots_changed()?,
+            _ => None,
+        };
         let subdirectories = if matches!(made, Made::Control(_)) { 2 } else { 0 };
         Ok(Attr {
             node,
@@ -51,6 +55,8 @@ impl Namespace {
             size: 2 + u64::from(subdirectories),
             blocks_512: 0,
             block_bytes: 512,
+            mtime: changed.unwrap_or(root.mtime),
+            ctime: changed.unwrap_or(root.ctime),
             ..root
         })
     }

@@ -104,9 +104,17 @@ impl FileSystem {
         if set.btime.is_some() && !self.version().has_fuids() {
             return Err(Error::unsupported(place(), "setting the time of creation before ZPL version 3"));
         }
+        let flags = set.set_flags | set.clear_flags;
+        if !flags.is_empty() && !self.version().has_fuids() {
+            return Err(Error::invalid(place(), "flags before ZPL version 3"));
+        }
+        if flags.contains(Flags::REPARSE) && !replayed {
+            return Err(Refusal::NotPermitted.at(place()));
+        }
         let owner = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
         if file.flags.contains(Flags::IMMUTABLE)
             && (owner || set.size.is_some() || set.mtime.is_some() || set.btime.is_some())
+            || file.flags.contains(Flags::READONLY) && set.size.is_some() && !who.privileged && !replayed
             || file.flags.contains(Flags::APPENDONLY) && set.size.is_some_and(|size| size < file.size)
         {
             return Err(Refusal::NotPermitted.at(place()));
@@ -152,6 +160,8 @@ impl FileSystem {
         file.crtime = set.btime.unwrap_or(file.crtime);
         file.touch(now);
         file.ctime = set.ctime.map_or(now, |t| time_of(t, now));
+        // After `touch`, which sets the archive flag.
+        file.flags = (file.flags | set.set_flags).difference(set.clear_flags);
         // Mode and ACL change together. Otherwise a crash could leave an ACL that allows more, or
         // less, than either.
         self.grouped(tx, file, |file, group| {

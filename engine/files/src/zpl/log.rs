@@ -43,6 +43,26 @@ pub(super) const MAP_PROJECT_INHERIT: u32 = 0x2_0000;
 /// `XAT0_PROJID`.
 pub(super) const MAP_PROJECT: u32 = 0x4_0000;
 
+/// The other flags that are in the map, and their bits there (`XAT0_READONLY` and so on).
+pub(super) const MAP_FLAGS: [(Flags, u32); 11] = [
+    (Flags::ARCHIVE, 0x2),
+    (Flags::SYSTEM, 0x4),
+    (Flags::READONLY, 0x8),
+    (Flags::HIDDEN, 0x10),
+    (Flags::NOUNLINK, 0x20),
+    (Flags::IMMUTABLE, 0x40),
+    (Flags::APPENDONLY, 0x80),
+    (Flags::NODUMP, 0x100),
+    (Flags::REPARSE, 0x2000),
+    (Flags::OFFLINE, 0x8000),
+    (Flags::SPARSE, 0x1_0000),
+];
+
+/// The bits of these flags in the map.
+fn map_of(flags: Flags) -> u32 {
+    MAP_FLAGS.iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, bit)| bit).sum()
+}
+
 fn words(time: Time) -> [u64; 2] {
     [time.seconds as u64, u64::from(time.nanoseconds)]
 }
@@ -85,7 +105,7 @@ fn set_attr_record(file: &State, set: &SetAttr) -> Body<'static> {
     ] {
         bits |= if is_set { bit } else { 0 };
     }
-    let mut map = 0;
+    let mut map = map_of(set.set_flags | set.clear_flags);
     for (is_set, bit) in [
         (set.btime.is_some(), MAP_CREATED),
         (set.project.is_some(), MAP_PROJECT),
@@ -99,8 +119,8 @@ fn set_attr_record(file: &State, set: &SetAttr) -> Body<'static> {
         let inherits = set.project_inherit.is_some() && file.flags.contains(Flags::PROJINHERIT);
         let mut mask = vec![0; MAP_WORDS];
         mask[0] = map;
-        let flags = if inherits { u64::from(MAP_PROJECT_INHERIT) } else { 0 };
-        Attributes { mask, flags, created: words(file.crtime), scan_stamp }
+        let flags = map_of(set.set_flags) | if inherits { MAP_PROJECT_INHERIT } else { 0 };
+        Attributes { mask, flags: u64::from(flags), created: words(file.crtime), scan_stamp }
     });
     bits |= if attributes.is_some() { mask::XVATTR } else { 0 };
     attributes_record(file, bits, attributes)

@@ -10,13 +10,14 @@
 
 use super::FileSystem;
 use super::data::{SIZE_MAX, Times};
-use super::log::{MAP_CREATED, MAP_PROJECT, MAP_PROJECT_INHERIT, mask};
+use super::log::{MAP_CREATED, MAP_FLAGS, MAP_PROJECT, MAP_PROJECT_INHERIT, mask};
 use super::make::Forced;
 use crate::vfs::{Caller, NewNode, RenameFlags, SetAttr, SetTime, Time};
 use errors::{Error, Place, Refusal, Result};
 use ondisk::acl::Ace;
 use ondisk::zil::record::{Attributes, Body, Create, Whiteout};
 use ondisk::zil::{Record, RecordType};
+use ondisk::znode::Flags;
 use std::sync::atomic::Ordering;
 
 /// Bytes that a record may write in addition to its data. Guessed.
@@ -223,7 +224,14 @@ fn forced_whiteout(white: &Whiteout) -> Forced {
 fn beyond_posix(attributes: &Attributes, set: SetAttr) -> SetAttr {
     let map = attributes.mask.first().copied().unwrap_or(0);
     let project = u64::from_le_bytes(attributes.scan_stamp[..8].try_into().expect("8 bytes"));
+    let logged = |bits: u32| {
+        let flags = MAP_FLAGS.iter().filter(|(_, bit)| bits & bit != 0);
+        flags.fold(Flags::empty(), |all, (flag, _)| all | *flag)
+    };
+    let set_flags = logged(map & attributes.flags as u32);
     SetAttr {
+        set_flags,
+        clear_flags: logged(map).difference(set_flags),
         btime: if map & MAP_CREATED != 0 { Some(time(attributes.created)) } else { set.btime },
         project: if map & MAP_PROJECT != 0 { Some(project) } else { set.project },
         project_inherit: match map & MAP_PROJECT_INHERIT {

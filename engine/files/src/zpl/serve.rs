@@ -330,6 +330,11 @@ impl Vfs for FileSystem {
         self.named(self.undisturbed(dir.0, inherits))
     }
 
+    fn dos_flags(&self, node: NodeId) -> Result<Flags> {
+        let flags = || Ok(Flags::from_bits_retain(self.znode(node.0)?.attributes().need_u64(Sa::Flags)?) & Flags::DOS);
+        self.named(self.undisturbed(node.0, flags))
+    }
+
     fn create(&self, who: &Caller, dir: NodeId, name: &[u8], new: &NewNode, mode: u32, umask: u32) -> Result<Attr> {
         self.named(self.make_named(who, dir.0, name, new, (mode, umask, None)))
     }

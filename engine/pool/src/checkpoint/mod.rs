@@ -83,6 +83,9 @@ fn make(cx: &SyncTx<'_>) -> Result<()> {
     if !cx.feature_enabled(FEATURE) {
         return Err(refused("operation not supported on this type of pool"));
     }
+    if !cx.feature_active("spacemap_v2") && shared.allocator.exceeds_one_word_entries() {
+        return Err(refused("device exceeds supported size"));
+    }
     shared.refuse_while_removing()?;
     shared.refuse_with_checkpoint()?;
     if shared.allocator.lacks_place_for_checkpoint() {

@@ -46,6 +46,17 @@ impl SyncTx<'_> {
         self.history_record(list)
     }
 
+    /// Adds a request as the kernel module gets it from its programs: the name of an ioctl, and its
+    /// arguments.
+    pub fn history_ioctl(&self, name: &str, input: Nvlist) -> Result<()> {
+        let mut list = Nvlist::new();
+        list.put(keys::IOCTL, name);
+        list.put(keys::INPUT, input);
+        list.put(keys::TIME, self.shared.now());
+        list.put(keys::WHO, u64::from(host::user()));
+        self.history_record(list)
+    }
+
     fn history_record(&self, mut list: Nvlist) -> Result<()> {
         list.put(keys::HOST, host::name().as_str());
         append(self, &list)?;

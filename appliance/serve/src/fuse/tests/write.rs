@@ -444,6 +444,23 @@ fn projects_are_read_and_set() {
     });
 }
 
+#[test]
+fn dos_flags_are_read_and_set() {
+    plain("dosflags", |dir, vfs| {
+        use super::super::sys::tests::{dos_flags, set_dos_flags};
+        let file = File::create(dir.join("f")).expect("open");
+        let (hidden, read_only) = (1 << 33, 1 << 32);
+        set_dos_flags(&file, hidden | read_only).expect("ioctl");
+        assert_eq!(dos_flags(&file).expect("ioctl"), hidden | read_only);
+        set_dos_flags(&file, read_only).expect("ioctl");
+        assert_eq!(dos_flags(&file).expect("ioctl"), read_only);
+        // Flags that are no DOS flags.
+        assert_eq!(errno(set_dos_flags(&file, 1)), libc::EOPNOTSUPP);
+        let node = vfs.lookup(vfs.root(), b"f").expect("f").node;
+        assert_eq!(vfs.dos_flags(node).expect("flags").bits(), read_only);
+    });
+}
+
 /// Random small reads make the server store whole records without a request. A write in between
 /// must always win.
 #[test]

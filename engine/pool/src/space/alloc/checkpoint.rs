@@ -63,6 +63,16 @@ impl Group {
     }
 }
 
+/// Bits of an offset in a space map entry of one word (`SM_OFFSET_BITS`).
+const OFFSET_BITS: u32 = 47;
+
+/// Whether entries of one word can address a device of this size. Facts:
+/// `vdev_is_spacemap_addressable`.
+fn fits_one_word(size_bytes: u64, ashift: u8) -> bool {
+    let bits = u32::from(ashift) + OFFSET_BITS;
+    bits >= 63 || size_bytes < 1 << bits
+}
+
 impl Allocator {
     /// From now on, blocks born in `txg` (the last one synced) or before stay allocated when they
     /// are freed. The syncing thread calls this before it frees anything.
@@ -90,6 +100,12 @@ impl Allocator {
     /// Whether some device has no ZAP in which its checkpoint space map could be recorded.
     pub(crate) fn lacks_place_for_checkpoint(&self) -> bool {
         self.table().groups().any(|group| group.objects.top_zap == 0)
+    }
+
+    /// Whether some device is too large for space map entries of one word, which is all that pools
+    /// without `spacemap_v2` have.
+    pub(crate) fn exceeds_one_word_entries(&self) -> bool {
+        self.table().groups().any(|group| !fits_one_word((group.slabs.len() as u64) << group.slab_shift, group.ashift))
     }
 
     /// Writes the blocks of the checkpoint that were freed since the last pass. Returns whether
@@ -215,5 +231,18 @@ impl Allocator {
                 group.vdev
             )),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits_one_word;
+
+    #[test]
+    fn one_word_addresses_a_device_of_less_than_64_pib_with_sectors_of_512_bytes() {
+        const PIB: u64 = 1 << 50;
+        assert!(fits_one_word(64 * PIB - 1, 9) && !fits_one_word(64 * PIB, 9));
+        assert!(fits_one_word(511 * PIB, 12) && !fits_one_word(512 * PIB, 12));
+        assert!(fits_one_word(u64::MAX, 16));
     }
 }

@@ -270,7 +270,7 @@ pub struct VdevStatus {
     pub resilver_deferred: bool,
     pub initialize: VdevWork,
     pub trim: VdevWork,
-    /// The device does not support trim.
+    /// The device does not support trim, or was never open.
     pub trim_unsupported: bool,
     /// Reads and writes of the leaf bypass the page cache.
     pub is_direct: bool,

@@ -441,7 +441,11 @@ impl OwnedPool {
         let this = self.clone();
         let found = self.damaged.get(move || {
             let altroot = this.record().altroot;
-            view::damaged_files(&this.datasets()?, this.keys(), altroot.as_deref())
+            let (names, gone) = view::damaged_files(&this.datasets()?, this.keys(), altroot.as_deref())?;
+            if let (false, Some(pool)) = (gone.is_empty(), this.writable()) {
+                pool.writer().forget_errors(&gone);
+            }
+            Ok(names)
         })?;
         match found {
             Found::Fresh(names) | Found::Old(names, _) => Ok(names),

@@ -158,7 +158,8 @@ fn damaged_files(cx: &mut Context<'_>, name: &str) -> Option<Vec<String>> {
         return pool.damaged_files().ok();
     }
     let pool = Pools::new(cx).pool(cx, name).ok()??;
-    admin::view::damaged_files(&pool.datasets, &pool.keys, pool.record.altroot.as_deref()).ok()
+    let found = admin::view::damaged_files(&pool.datasets, &pool.keys, pool.record.altroot.as_deref());
+    found.ok().map(|(names, _)| names)
 }
 
 /// The report of one pool. For a healthy pool with `-x` it is empty, or one line if the pool was
@@ -565,13 +566,14 @@ fn dedup(out: &mut String, status: &PoolStatus, literal: bool) {
         out.push_str("\n dedup: no DDT entries\n");
         return;
     }
-    let _ = writeln!(
+    let _ = write!(
         out,
         "\n dedup: DDT entries {}, size {} on disk, {} in core",
         tables.entries,
         number(tables.disk_bytes, literal),
         number(tables.core_bytes, literal)
     );
+    out.push('\n');
     out.push_str(&super::dedup::histogram(&tables.histogram));
 }
 

@@ -9,6 +9,7 @@
 //!   * the lock of the table is not held during mounting and unmounting
 
 use admin::OwnedPool;
+use admin::errata;
 use admin::mounts::{Mounted, NOT_EMPTY, Plan, has_entries, is_at_or_below, text};
 use files::namespace::{Namespace, Provider, file_system_of};
 use files::vfs::NodeId;
@@ -131,6 +132,11 @@ impl Mounts {
             return Err(io::Error::new(ErrorKind::AlreadyExists, "filesystem already mounted"));
         }
         let root = rustix::process::geteuid().is_root();
+        let first_format = || Ok::<_, anyhow::Error>(errata::is_first_format(&pool.datasets()?.dataset(dataset)?)?);
+        if !plan.read_only && first_format().map_err(|e| other(&format!("{e:#}")))? {
+            let why = "it is encrypted in the first format, which is only read: mount it with '-o ro'";
+            return Err(io::Error::new(ErrorKind::Unsupported, why));
+        }
         let through = if root { None } else { self.around(&plan.place) };
         if let Some(id) = through {
             return self.show_through(pool, id, dataset, plan);

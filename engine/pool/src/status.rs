@@ -411,6 +411,8 @@ pub struct DedupStatus {
     pub disk_bytes: u64,
     /// Size in memory when loaded.
     pub core_bytes: u64,
+    /// The part of it that is in memory. `None`: not determined.
+    pub cached_bytes: Option<u64>,
     /// Blocks by number of references: one row for each power of two that has any.
     pub histogram: Vec<DedupRow>,
 }

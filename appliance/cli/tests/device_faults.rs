@@ -381,6 +381,9 @@ fn a_diagnosis_is_shown_until_it_is_cleared_and_a_healthy_device_is_not_reported
     let clears = || rig.good("zpool events -H").matches("vdev_clear").count();
     rig.good("zpool clear tank");
     assert_eq!((state("a").as_str(), state("b").as_str(), clears()), ("ONLINE", "ONLINE", 2));
+    // The side that was faulted is resilvered, which has events of its own.
+    rig.good("zpool wait -t resilver tank");
+    rig.good("zpool sync tank");
     rig.good("zpool events -c");
     for _ in 0..3 {
         rig.good("zpool clear tank");

@@ -130,12 +130,29 @@ pub fn imported(reason: Reason) -> Option<(String, String)> {
         ),
         Reason::BadGuidSum => ("Some devices of the pool were not found.\n", online),
         Reason::Errata(number) => {
-            let text = format!("The pool is affected by a known defect: errata #{number}.\n");
-            let action = if number == 1 { "'zpool scrub' corrects it.\n" } else { "" };
-            return Some((text, action.to_owned()));
+            let (what, action) = errata(number);
+            return Some((format!("Errata #{number} detected.\n{what}"), action.to_owned()));
         }
     };
     Some((status.to_owned(), action.to_owned()))
+}
+
+/// A known defect, and how to get rid of it.
+fn errata(number: u64) -> (&'static str, &'static str) {
+    match number {
+        1 => ("", "'zpool scrub' corrects it.\n"),
+        3 => (
+            "\tSome datasets are encrypted in a format that is only read.\n",
+            "Copy them to new encrypted datasets, then destroy them.  Until then, mount\n\tthem with 'zfs mount -o ro'.\n",
+        ),
+        4 => (
+            "\tEncrypted snapshots and bookmarks may lack what identifies their blocks, without\n\twhich 'zfs receive' of raw \
+             streams could damage data.\n",
+            "Enable the feature bookmark_v2.  If there are encrypted snapshots or bookmarks,\n\tcopy them by sending without \
+             '-w', or destroy them.\n",
+        ),
+        _ => ("", ""),
+    }
 }
 
 /// State of an importable pool. Further lines start with `indent`.
@@ -177,4 +194,18 @@ pub fn found(reason: Reason, indent: &str) -> Option<String> {
         Reason::Suspended | Reason::SuspendedForGood | Reason::SuspendedMultihost => return None,
         Reason::Ok | Reason::FailingDev | Reason::RemovedDev | Reason::RebuildScrub => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_find_the_number_of_an_errata() {
+        for (number, word) in [(3, "-o ro"), (4, "bookmark_v2")] {
+            let (text, action) = imported(Reason::Errata(number)).expect("an advice");
+            assert!(text.starts_with(&format!("Errata #{number} detected.\n")), "{text}");
+            assert!(action.contains(word), "{action}");
+        }
+    }
 }

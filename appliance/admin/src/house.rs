@@ -16,6 +16,7 @@
 //!   * a caller that changes a pool syncs before it reports success; only the House closes a pool
 //!   * a pool that cannot be written is open read-only, and the reason is recorded
 
+use crate::errata;
 use crate::kept_keys;
 use crate::latest::{Found, Latest};
 use crate::open::OpenPool;
@@ -120,6 +121,8 @@ pub struct OwnedPool {
     opened: Instant,
     views: Latest<PoolView>,
     damaged: Latest<Vec<String>>,
+    /// What [`errata::of_datasets`] found when the pool was opened.
+    errata: OnceLock<u64>,
 }
 
 enum Access {
@@ -359,6 +362,7 @@ impl OwnedPool {
             opened: Instant::now(),
             views: Latest::default(),
             damaged: Latest::default(),
+            errata: OnceLock::new(),
         }
     }
 
@@ -426,6 +430,9 @@ impl OwnedPool {
             view::of_imported(&pool, &ImportFacts { suspended: self.suspension(), ..facts(&self.record()) })?;
         view.txg = pool.uberblock().txg.0;
         view.warnings = pool.warnings().iter().map(ToString::to_string).collect();
+        if view.status.errata == 0 {
+            view.status.errata = self.errata(&pool);
+        }
         // Missing devices must not prevent the rest from being shown.
         let root = self.datasets().and_then(|datasets| {
             let root = datasets.head(datasets.root())?;
@@ -436,12 +443,29 @@ impl OwnedPool {
         Ok(view)
     }
 
+    /// The number of a known defect of the pool's contents; 0 if it has none. As in OpenZFS, one of
+    /// datasets that are destroyed is reported until the pool is imported again.
+    fn errata(&self, pool: &Pool) -> u64 {
+        let of_datasets = self.errata.get().copied().or_else(|| {
+            let found = self.datasets().and_then(|datasets| errata::of_datasets(&datasets)).ok()?;
+            Some(*self.errata.get_or_init(|| found))
+        });
+        match of_datasets.unwrap_or(0) {
+            0 => errata::of_features(pool),
+            found => found,
+        }
+    }
+
     /// Names of damaged files (`view::damaged_files`), in bounded time.
     pub fn damaged_files(self: &Arc<Self>) -> Result<Vec<String>> {
         let this = self.clone();
         let found = self.damaged.get(move || {
             let altroot = this.record().altroot;
-            view::damaged_files(&this.datasets()?, this.keys(), altroot.as_deref())
+            let (names, gone) = view::damaged_files(&this.datasets()?, this.keys(), altroot.as_deref())?;
+            if let (false, Some(pool)) = (gone.is_empty(), this.writable()) {
+                pool.writer().forget_errors(&gone);
+            }
+            Ok(names)
         })?;
         match found {
             Found::Fresh(names) | Found::Old(names, _) => Ok(names),

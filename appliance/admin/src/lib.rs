@@ -12,6 +12,7 @@ pub mod clear;
 pub mod compatibility;
 pub mod create;
 pub mod environments;
+pub mod errata;
 pub mod health;
 pub mod house;
 pub mod import;

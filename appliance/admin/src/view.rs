@@ -5,9 +5,10 @@ use anyhow::Result;
 use dataset::{Datasets, Entry, KeyStore, View, property};
 use files::diff::Paths;
 use files::{FileSystem, zpl};
-use pool::Pool;
 use pool::property::{PropertyContext, SetValue};
 use pool::status::{FeatureSet, PoolStatus, Suspended, VdevStatus};
+use pool::{LoggedError, Pool};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -161,11 +162,23 @@ pub fn set_cache_space(cache: &mut VdevStatus) {
 
 /// Names the damaged files in the error log, as OpenZFS does: `/mountpoint/path`; `dataset:<0x…>`
 /// without a path; `<0x…>:<0x…>` if the dataset no longer exists; `<metadata>:<0x…>` for the pool's
-/// own objects.
-pub fn damaged_files(datasets: &Arc<Datasets>, keys: &KeyStore, altroot: Option<&str>) -> Result<Vec<String>> {
+/// own objects. A file is named in all file systems, snapshots and clones that have its damaged
+/// block. Also returns the entries of the log whose blocks no longer exist anywhere.
+pub fn damaged_files(
+    datasets: &Arc<Datasets>,
+    keys: &KeyStore,
+    altroot: Option<&str>,
+) -> Result<(Vec<String>, Vec<LoggedError>)> {
     let mut names = Vec::new();
-    let mut objects: Vec<(u64, u64)> = datasets.pool().error_log()?.iter().map(|e| (e.dataset, e.object)).collect();
-    objects.dedup();
+    let (mut objects, mut gone) = (BTreeSet::new(), Vec::new());
+    for error in datasets.pool().error_log()? {
+        let affected = datasets.pool().affected_by(&error)?;
+        if affected.is_empty() {
+            gone.push(error);
+        }
+        objects.extend(affected.into_iter().map(|dataset| (dataset, error.object)));
+    }
+    let objects: Vec<(u64, u64)> = objects.into_iter().collect();
     for of_dataset in objects.chunk_by(|a, b| a.0 == b.0) {
         let Some((id, _)) = of_dataset.first() else { continue };
         let numbers = of_dataset.iter().map(|(_, object)| *object);
@@ -193,7 +206,7 @@ pub fn damaged_files(datasets: &Arc<Datasets>, keys: &KeyStore, altroot: Option<
             });
         }
     }
-    Ok(names)
+    Ok((names, gone))
 }
 
 #[cfg(test)]

@@ -364,3 +364,44 @@ fn the_printed_plan_creates_a_pool_with_the_predicted_space() {
         rig.good("zpool destroy made");
     }
 }
+
+#[test]
+fn a_diagnosis_is_shown_until_it_is_cleared_and_a_healthy_device_is_not_reported() {
+    let rig = Served::new(&["a", "b"]);
+    rig.good("zpool create tank mirror DIR/d/a DIR/d/b");
+    let state = |side: &str| {
+        let status = rig.good("zpool status tank");
+        let line = status.lines().find(|l| l.contains(&format!("/{side} "))).expect("a line").to_owned();
+        line.split_whitespace().nth(1).expect("a state").to_owned()
+    };
+    rig.good("inject -d DIR/d/a -A degrade tank");
+    assert_eq!((state("a").as_str(), state("b").as_str()), ("DEGRADED", "ONLINE"));
+    rig.good("inject -d DIR/d/b -A fault tank");
+    assert_eq!(state("b"), "FAULTED");
+    let clears = || rig.good("zpool events -H").matches("vdev_clear").count();
+    rig.good("zpool clear tank");
+    assert_eq!((state("a").as_str(), state("b").as_str(), clears()), ("ONLINE", "ONLINE", 2));
+    // The side that was faulted is resilvered, which has events of its own.
+    rig.good("zpool wait -t resilver tank");
+    rig.good("zpool sync tank");
+    rig.good("zpool events -c");
+    for _ in 0..3 {
+        rig.good("zpool clear tank");
+    }
+    let events = rig.good("zpool events -H");
+    assert_eq!((events.lines().count(), clears()), (3, 0), "one record of the history for each: {events}");
+}
+
+#[test]
+fn io_errors_spare_the_labels() {
+    let rig = Served::new(&["a", "b"]);
+    rig.good("zpool create tank mirror DIR/d/a DIR/d/b");
+    rig.good("inject -d DIR/d/a -e io -T read tank");
+    // The scrub looks at the labels first, and would close a device without any.
+    rig.good("zpool scrub -w tank");
+    let status = rig.good("zpool status -p tank");
+    let line = status.lines().find(|l| l.contains("/a ")).expect("a line");
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(fields[1], "ONLINE", "{status}");
+    assert!(fields[2].parse::<u64>().is_ok_and(|errors| errors > 0), "{status}");
+}

@@ -3,6 +3,7 @@
 mod cache_file;
 mod compatibility;
 mod daemon;
+mod damaged_files;
 mod delegation;
 mod device_faults;
 mod devices_in_use;

@@ -384,3 +384,27 @@ fn streams_next_to_the_daemon_are_counted_and_shown_while_they_run() {
     assert_eq!(sending.wait().expect("it ends").code(), Some(1));
     assert!(printed.starts_with("warning: cannot send 'tank/v@b'") && printed.contains("it was stopped"), "{printed}");
 }
+
+#[test]
+fn dedup_tables_are_loaded_into_the_cache_on_request() {
+    let rig = serving();
+    rig.good("zpool prefetch tank");
+    assert!(rig.good("zpool status -D tank").contains(" dedup: no DDT entries\n"));
+    rig.good("zfs create -V 8M -o dedup=on -o volblocksize=8K tank/v");
+    rig.write_volume("tank/v", 8);
+    rig.good("zpool sync tank");
+    rig.good("inject -a tank");
+    let cached = || {
+        let status = rig.good("zpool status -DDp tank");
+        let line = status.lines().find(|line| line.starts_with(" dedup: ")).expect("a line").to_owned();
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        // The fields that scripts read: on disk, in core, cached.
+        let number = |at: usize| words[at].parse::<u64>().expect("a number");
+        (number(9), number(12), words[14].clone())
+    };
+    let (core, before, _) = cached();
+    assert!(before < core, "{before} of {core}");
+    rig.good("zpool prefetch -t ddt tank");
+    assert_eq!(cached(), (core, core, "(100.00%)".to_owned()));
+    assert_eq!(rig.run("zpool prefetch -t brt tank").0, 2);
+}

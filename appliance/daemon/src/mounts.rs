@@ -9,6 +9,7 @@
 //!   * the lock of the table is not held during mounting and unmounting
 
 use admin::OwnedPool;
+use admin::errata;
 use admin::mounts::{Mounted, NOT_EMPTY, Plan, has_entries, is_at_or_below, text};
 use files::namespace::{Namespace, Provider, file_system_of};
 use files::vfs::NodeId;
@@ -37,6 +38,17 @@ enum How {
     Tree(TreeUnmounter),
     /// Shown through the mount with this number.
     Through(u64),
+}
+
+impl How {
+    /// `None`: it has no mount of its own.
+    fn way(&self) -> Option<Way> {
+        match self {
+            Self::Own(own) => Some(Way::Own(own.clone())),
+            Self::Tree(tree) => Some(Way::Tree(tree.clone())),
+            Self::Through(_) => None,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -120,6 +132,11 @@ impl Mounts {
             return Err(io::Error::new(ErrorKind::AlreadyExists, "filesystem already mounted"));
         }
         let root = rustix::process::geteuid().is_root();
+        let first_format = || Ok::<_, anyhow::Error>(errata::is_first_format(&pool.datasets()?.dataset(dataset)?)?);
+        if !plan.read_only && first_format().map_err(|e| other(&format!("{e:#}")))? {
+            let why = "it is encrypted in the first format, which is only read: mount it with '-o ro'";
+            return Err(io::Error::new(ErrorKind::Unsupported, why));
+        }
         let through = if root { None } else { self.around(&plan.place) };
         if let Some(id) = through {
             return self.show_through(pool, id, dataset, plan);
@@ -284,20 +301,24 @@ impl Mounts {
         number(&plan.place) != number(&around.place)
     }
 
+    /// Makes the kernel drop the cached pages of all mounts of a pool, so that files are read again.
+    pub fn drop_pages(&self, pool: u64) {
+        let of_pool = |e: &&Entry| e.mounted.pool == pool;
+        let ways: Vec<Way> = self.shared.0.lock().entries.iter().filter(of_pool).filter_map(|e| e.how.way()).collect();
+        for way in ways {
+            match way {
+                Way::Own(own) => own.drop_pages(),
+                Way::Tree(tree) => tree.drop_pages(),
+            }
+        }
+    }
+
     /// Unmounts a dataset, but not file systems mounted inside it. Fails if it is in use, unless
     /// `force`. All data is on disk on return.
     pub fn unmount(&self, dataset: &str, force: bool) -> io::Result<()> {
         let (table, changed) = &*self.shared;
-        let found = table.lock().entries.iter().find(|e| e.mounted.dataset == dataset).map(|e| {
-            (
-                e.id,
-                match &e.how {
-                    How::Own(own) => Some(Way::Own(own.clone())),
-                    How::Tree(tree) => Some(Way::Tree(tree.clone())),
-                    How::Through(_) => None,
-                },
-            )
-        });
+        let is_it = |e: &&Entry| e.mounted.dataset == dataset;
+        let found = table.lock().entries.iter().find(is_it).map(|e| (e.id, e.how.way()));
         let Some((id, way)) = found else { return Ok(()) };
         match way {
             Some(Way::Own(own)) if force => own.unmount_now()?,

@@ -12,7 +12,8 @@
 //!   * the id of a rule is never reused within a process
 
 use crate::Bookmark;
-use crate::vdev::Tree;
+use crate::vdev::{Failure, Tree};
+use crate::zevent::Reading;
 use errors::Error;
 use host::device::faults::{Faults, Rule, Struck};
 use host::sync::RwLock;
@@ -50,6 +51,9 @@ pub struct DataRule {
     pub level: i64,
     /// Range of block numbers at that level.
     pub blocks: RangeInclusive<u64>,
+    /// Bit `n` selects the copy at the `n`th address of a block: only reads of these copies fail. 0
+    /// selects the block, whatever its copies.
+    pub copies: u8,
     /// Error that the read returns.
     pub error: DataError,
     /// Probability of the error, in millionths.
@@ -121,21 +125,50 @@ impl Injection {
 
     /// The error to return instead of the contents of that block, if a rule strikes.
     pub(crate) fn data_error(&self, bp: &BlkPtr, at: &Bookmark) -> Option<Error> {
-        if !self.data.load(Ordering::Acquire) {
-            return None;
-        }
-        let handlers = self.handlers.read();
-        let error = handlers.iter().find_map(|handler| match &handler.what {
-            What::Data(rule) if rule.is_about(bp, at) => handler.struck.draw(rule.per_million).then_some(rule.error),
-            _ => None,
-        })?;
-        Some(match error {
-            DataError::Io => Error::io("", std::io::Error::from_raw_os_error(host::device::faults::errno::EIO)),
+        Some(match self.strike(bp, at, |rule| rule.copies == 0)? {
+            DataError::Io => Error::io("", eio()),
             DataError::Checksum => Error::corrupt("", "checksum mismatch (injected)"),
             DataError::Decompress => Error::corrupt("", "cannot be decompressed (injected)"),
             DataError::Decrypt => Error::corrupt("", "cannot be decrypted (injected)"),
         })
     }
+
+    /// Why the copy at the address number `copy` of the block that this thread reads
+    /// ([`Reading::of`]) is bad, if a rule strikes.
+    pub(crate) fn copy_failure(&self, bp: &BlkPtr, copy: usize) -> Option<Failure> {
+        if !self.data.load(Ordering::Acquire) {
+            return None;
+        }
+        let error = self.strike(bp, &Reading::current()?, |rule| rule.selects(copy))?;
+        let place = format!("copy {copy} (injected)");
+        Some(match error {
+            DataError::Io => Failure { io: vec![(place, Arc::new(eio()))], ..Failure::default() },
+            _ => Failure { wrong: vec![place], ..Failure::default() },
+        })
+    }
+
+    /// Whether some rule is about that block or one of its copies.
+    pub fn concerns(&self, bp: &BlkPtr, at: &Bookmark) -> bool {
+        let is_about = |handler: &Handler| matches!(&handler.what, What::Data(rule) if rule.is_about(bp, at));
+        self.data.load(Ordering::Acquire) && self.handlers.read().iter().any(is_about)
+    }
+
+    fn strike(&self, bp: &BlkPtr, at: &Bookmark, is_meant: impl Fn(&DataRule) -> bool) -> Option<DataError> {
+        if !self.data.load(Ordering::Acquire) {
+            return None;
+        }
+        let handlers = self.handlers.read();
+        handlers.iter().find_map(|handler| match &handler.what {
+            What::Data(rule) if is_meant(rule) && rule.is_about(bp, at) => {
+                handler.struck.draw(rule.per_million).then_some(rule.error)
+            }
+            _ => None,
+        })
+    }
+}
+
+fn eio() -> std::io::Error {
+    std::io::Error::from_raw_os_error(host::device::faults::errno::EIO)
 }
 
 impl DataRule {
@@ -145,5 +178,9 @@ impl DataRule {
             && self.kind.is_none_or(|kind| kind == bp.object_type())
             && self.level == at.level
             && self.blocks.contains(&at.blkid)
+    }
+
+    fn selects(&self, copy: usize) -> bool {
+        u32::try_from(copy).is_ok_and(|copy| self.copies.checked_shr(copy).unwrap_or(0) & 1 != 0)
     }
 }

@@ -124,6 +124,8 @@ pub struct News {
     pub events: Vec<Arc<Event>>,
     /// Number of events that were dropped before they could be read.
     pub dropped: u64,
+    /// Id of the last event, whether it was dropped or not: where the next look continues.
+    pub last: u64,
 }
 
 impl Queue {
@@ -149,6 +151,13 @@ impl Queue {
         let mut ring = self.ring.lock();
         while ring.last <= id && !self.came.wait_until(&mut ring, deadline).timed_out() {}
         ring.after(id)
+    }
+
+    /// The id before the oldest event that is kept, or of the last event if none is kept: where a
+    /// new reader starts.
+    pub fn start(&self) -> u64 {
+        let ring = self.ring.lock();
+        ring.events.front().map_or(ring.last, |oldest| oldest.id - 1)
     }
 
     /// Id of the last event.
@@ -178,7 +187,7 @@ impl Ring {
     fn after(&self, id: u64) -> News {
         let events: Vec<_> = self.events.iter().filter(|e| e.id > id).cloned().collect();
         let there = events.len() as u64;
-        News { events, dropped: self.last.saturating_sub(id).saturating_sub(there) }
+        News { events, last: self.last, dropped: self.last.saturating_sub(id).saturating_sub(there) }
     }
 }
 
@@ -228,6 +237,11 @@ impl Reading {
     /// Starts the attribution to block `at`.
     pub fn of(at: &Bookmark) -> Self {
         Self(READING.replace(Some(*at)))
+    }
+
+    /// The block to which reports of this thread are attributed.
+    pub(crate) fn current() -> Option<Bookmark> {
+        READING.get()
     }
 }
 

@@ -346,7 +346,7 @@ fn noise_after_a_block_smaller_than_a_sector_is_repaired_once() {
         assert!(places.len() > 1, "{layout:?}");
         for (disk, at) in places {
             disk.memory.write_at(at + 512, &[0xee; 3584]).unwrap();
-            let repair = || bench.store.repair(&bp, block::vdev::RepairPurpose::Wrong { is_known: false });
+            let repair = || bench.store.repair(&bp, &AT, block::vdev::RepairPurpose::Wrong { is_known: false });
             assert_eq!(repair().written.len(), 1, "{layout:?}");
             assert_eq!(repair().written, [], "{layout:?}");
             check(&bench, &bp, &data, None);
@@ -431,4 +431,52 @@ fn only_devices_that_were_written_are_flushed() {
     bench.store.flush().unwrap();
     let flushes: Vec<u64> = bench.disks.iter().map(|d| d.flushes.load(Ordering::Relaxed)).collect();
     assert_eq!(flushes, [1, 0, 0]);
+}
+
+#[test]
+fn the_end_of_an_intent_log_is_no_error_of_the_device() {
+    let bench = bench(Layout::Disk, 12);
+    let bp = write(&bench.store, &noise(7, 8192), &policy(), None);
+    bench.store.flush().unwrap();
+    let at = bp.dva(0).offset_bytes + (4 << 20);
+    bench.disks[0].memory.write_at(at, &[0; 8192]).unwrap();
+    let errors = || bench.store.tree().leaves()[0].errors().checksum;
+    let log = block::Bookmark { object: 0, level: -2, ..AT };
+    assert!(bench.store.reader().read_uncached(&bp, &log, None).is_err());
+    assert_eq!(errors(), 0);
+    assert!(bench.store.reader().read_uncached(&bp, &AT, None).is_err());
+    assert_eq!(errors(), 1);
+}
+
+#[test]
+fn single_copies_fail_by_injection() {
+    let bench = bench(Layout::Stripe(3), 12);
+    let data = noise(7, 8192);
+    let bp = write(&bench.store, &data, &WritePolicy { copies: 3, ..policy() }, None);
+    bench.store.flush().unwrap();
+    let rule = |copies| {
+        block::inject::What::Data(block::inject::DataRule {
+            objset: AT.objset,
+            object: Some(AT.object),
+            kind: None,
+            level: 0,
+            blocks: 0..=u64::MAX,
+            copies,
+            error: block::inject::DataError::Io,
+            per_million: 1_000_000,
+        })
+    };
+    let (reader, wrong) = (bench.store.reader(), block::vdev::RepairPurpose::Wrong { is_known: false });
+    let first = reader.injection().add(rule(0b011));
+    assert_eq!(reader.read_uncached(&bp, &AT, None).unwrap().data, data);
+    assert!(bench.store.repair(&bp, &AT, wrong).readable);
+    let second = reader.injection().add(rule(0b100));
+    assert!(reader.read_uncached(&bp, &AT, None).is_err());
+    assert!(!bench.store.repair(&bp, &AT, wrong).readable);
+    let other = block::Bookmark { object: 6, ..AT };
+    assert!(bench.store.repair(&bp, &other, wrong).readable);
+    assert!(reader.injection().remove(first) && reader.injection().remove(second));
+    reader.injection().add(rule(0));
+    let repaired = bench.store.repair(&bp, &AT, wrong);
+    assert!(!repaired.readable && repaired.error.is_some_and(|error| error.contains("I/O error")));
 }

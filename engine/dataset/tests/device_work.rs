@@ -103,6 +103,60 @@ fn only_free_space_is_trimmed_or_overwritten() {
     }
 }
 
+/// The state and the bytes that are done of the first leaf.
+fn first(rig: &Rig, work: Work) -> (u64, u64) {
+    let (state, done, _) = work_state(rig, work)[0];
+    (state, done)
+}
+
+#[test]
+fn work_on_a_device_that_leaves_resumes_when_it_is_back_and_is_forgotten_when_it_is_faulted() {
+    let mirror = NewVdev {
+        kind: "mirror",
+        leaf: None,
+        children: ["a", "b"].map(|n| NewVdev { leaf: Some((n.into(), disk(n))), ..layout(false) }).into(),
+        ..layout(false)
+    };
+    let rig = Rig::with(mirror, &[], None);
+    let writer = rig.live.writer().clone();
+    writer.run_sweeps().unwrap();
+    let leaf = writer.store().tree().leaves()[0].guid;
+    let device = rig.devices[0].clone();
+    let back = || {
+        writer.online(leaf, &|_| Ok(device.clone())).unwrap();
+    };
+    let (active, complete) = (WorkState::Active as u64, WorkState::Complete as u64);
+    // Slow enough that it is not complete when the device leaves.
+    for work in [Work::Trim, Work::Initialize] {
+        let slow = host::device::faults::Outcome::Slow { latency: std::time::Duration::from_millis(100), lanes: 1 };
+        let rule = host::device::faults::Rule {
+            device: leaf,
+            operations: Vec::new(),
+            areas: Vec::new(),
+            with_placeless: false,
+            per_million: 1_000_000,
+            outcome: slow,
+        };
+        let id = writer.store().injection().add(block::inject::What::Device(rule));
+        assert_eq!(writer.order_work(work, leaf, Order::Start { rate: 1 << 20 }).unwrap(), Ok(()));
+        writer.offline(leaf, Lasts::Always).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert_eq!(first(&rig, work).0, active, "{work:?}: what was not done is not complete");
+        writer.store().injection().remove(id);
+        assert_eq!(writer.order_work(work, leaf, Order::Suspend).unwrap(), Err(WorkRefused::BadDevice));
+        back();
+        assert_eq!(writer.order_work(work, leaf, Order::Suspend).unwrap(), Ok(()));
+        assert_eq!(writer.order_work(work, leaf, Order::Start { rate: 1 << 40 }).unwrap(), Ok(()));
+        worked(&rig, work);
+        assert_eq!(first(&rig, work).0, complete, "{work:?}");
+    }
+    assert_eq!(writer.order_work(Work::Trim, leaf, Order::Start { rate: 1 << 20 }).unwrap(), Ok(()));
+    writer.fault(leaf, Lasts::Always).unwrap();
+    assert_eq!(first(&rig, Work::Trim).0, WorkState::None as u64);
+    writer.clear(Some(leaf), &|_| Ok(device.clone())).unwrap();
+    assert_eq!(first(&rig, Work::Trim).0, WorkState::None as u64);
+}
+
 #[test]
 fn freed_space_is_trimmed_automatically() {
     let rig = Rig::with(layout(true), &[], None);

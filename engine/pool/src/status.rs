@@ -285,7 +285,7 @@ pub struct VdevStatus {
     pub resilver_deferred: bool,
     pub initialize: VdevWork,
     pub trim: VdevWork,
-    /// The device does not support trim.
+    /// The device does not support trim, or was never open.
     pub trim_unsupported: bool,
     /// Reads and writes of the leaf bypass the page cache.
     pub is_direct: bool,
@@ -426,6 +426,8 @@ pub struct DedupStatus {
     pub disk_bytes: u64,
     /// Size in memory when loaded.
     pub core_bytes: u64,
+    /// The part of it that is in memory. `None`: not determined.
+    pub cached_bytes: Option<u64>,
     /// Blocks by number of references: one row for each power of two that has any.
     pub histogram: Vec<DedupRow>,
 }

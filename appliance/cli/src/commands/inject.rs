@@ -3,7 +3,7 @@
 //! Option letters and error words are those of zinject where it has them. Rules are kept in the
 //! process that has the pool imported, and end with it.
 
-use super::inject_parse::{self as parse, Wanted};
+use super::inject_parse::{self as parse, Mark, Wanted};
 use crate::context::{Context, Failure, Outcome};
 use crate::exit_code::USAGE;
 use admin::OwnedPool;
@@ -12,7 +12,11 @@ use anyhow::Result;
 use block::inject::{DataRule, Handler, What};
 use clap::{Arg, ArgAction, ArgMatches};
 use daemon::Owner;
-use host::device::faults::Outcome as Effect;
+use host::device::faults::errno::ENXIO;
+use host::device::faults::{Area, Outcome as Effect, Rule};
+use ondisk::label::{END_BYTES, START_BYTES, usable_bytes};
+use pool::status::VdevStatus;
+use pool::writer::Lasts;
 use std::io::BufWriter;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -35,21 +39,26 @@ pub fn command() -> clap::Command {
              test. Without arguments it lists the rules. A rule lasts until it is removed or the process ends. \
              Data that a rule makes a device lose is really lost: do not use a pool whose contents matter.\n\n\
              \x20 weir inject -d DEVICE [-e ERROR] [-T OPERATION,...] [-f PERCENT] [-L PART] POOL\n\
-             \x20     Operations of the device fail. ERROR: nxio (the default: all operations and probes fail), io, \
+             \x20     Operations of the device fail; except with nxio and noop, those in its labels do not. ERROR: \
+             nxio (the default: all operations and probes fail), io, \
              io-prefail (fails without being tried), corrupt (reads have one wrong bit), noop (reports success but does nothing), torn (writes \
              half the data and reports success). OPERATION: read, write, flush, trim, probe, all.\n\
              \x20 weir inject -d DEVICE -D MILLISECONDS:LANES [-T OPERATION,...] POOL\n\
              \x20     Each operation takes at least MILLISECONDS, and at most LANES run at a time.\n\
-             \x20 weir inject -t TYPE [-e ERROR] [-l LEVEL] [-r START[,END]] [-f PERCENT] OBJECT\n\
-             \x20     Reads of blocks fail. TYPE: data or dnode of the file OBJECT, POOL/DATASET:/PATH (of a volume, POOL/VOLUME); or \
+             \x20 weir inject -t TYPE [-C COPIES] [-e ERROR] [-l LEVEL] [-r START[,END]] [-f PERCENT] OBJECT\n\
+             \x20     Reads of blocks fail; with COPIES, such as 0,1, only those of these copies. TYPE: data or dnode \
+             of the file OBJECT, POOL/DATASET:/PATH (of a volume, POOL/VOLUME); or \
              metadata of the pool OBJECT: mos, mosdir, metaslab, config, bpobj, spacemap, errlog. ERROR: io (the default), checksum, \
              decompress, decrypt.\n\
              \x20 weir inject -b OBJSET:OBJECT:LEVEL:BLOCK[-BLOCK] [-e ERROR] [-f PERCENT] POOL\n\
              \x20     The same for blocks by their numbers, in hexadecimal.\n\
              \x20 weir inject -c ID|all\n\
              \x20     Removes a rule, or all.\n\
-             \x20 weir inject -a POOL\n\
-             \x20     Empties the cache of the pool, so that blocks are read again; with a rule, after adding it.",
+             \x20 weir inject -d DEVICE -A degrade|fault POOL\n\
+             \x20     Sets the state of the device, as a diagnosis does. zpool clear ends it.\n\
+             \x20 weir inject -a [POOL]\n\
+             \x20     Empties the cache of the pool, or of all, and the page cache of what is mounted of it, so that blocks are \
+             read again; with a rule, after adding it.",
         )
         .arg(Arg::new("target").value_name("TARGET").num_args(0..).help("A pool, or a file of one as POOL/DATASET:/PATH"))
         .arg(option('c', "ID", "Remove the rule with this number, or all"))
@@ -63,6 +72,8 @@ pub fn command() -> clap::Command {
         .arg(option('l', "LEVEL", "At this level of the object [default: 0]"))
         .arg(option('r', "RANGE", "Only these bytes of the object: START[,END], with suffixes such as 64K"))
         .arg(option('b', "BLOCKS", "Blocks by their numbers: OBJSET:OBJECT:LEVEL:BLOCK[-BLOCK]"))
+        .arg(option('C', "COPIES", "Only these copies of the blocks: numbers from 0, separated by commas"))
+        .arg(option('A', "STATE", "Set the state of the device: degrade or fault"))
         .arg(flag('a', "Empty the cache"))
         .arg(flag('q', "Print only the number of the new rule"))
         .args(parse::MISSING.iter().map(|letter| missing(*letter)))
@@ -116,7 +127,18 @@ fn inject(cx: &mut Context<'_>, owner: &Owner, args: &[String]) -> Outcome {
     if let Some(pool) = wanted.pool() {
         owner.house.pool(pool).map_err(|e| Failure::failed(format!("weir inject: {e:#}")))?;
     }
-    done(cx, &owner.house.list(), &wanted)
+    let outcome = done(cx, &owner.house.list(), &wanted)?;
+    if matches!(wanted, Wanted::Flush { .. } | Wanted::Add { flush: true, .. }) {
+        let meant = |pool: &OwnedPool| wanted.pool().is_none_or(|name| is_named(pool, name));
+        for pool in owner.house.list().iter().filter(|pool| meant(pool)) {
+            owner.mounts.drop_pages(pool.guid());
+        }
+    }
+    Ok(outcome)
+}
+
+fn is_named(pool: &OwnedPool, name: &str) -> bool {
+    pool.name() == name || pool.guid().to_string() == name
 }
 
 fn done(cx: &mut Context<'_>, pools: &[Arc<OwnedPool>], wanted: &Wanted) -> Outcome {
@@ -143,9 +165,11 @@ fn done(cx: &mut Context<'_>, pools: &[Arc<OwnedPool>], wanted: &Wanted) -> Outc
             }
             cx.print(&format!("removed rule {id}\n"));
         }
-        Wanted::Flush { pool } => {
-            let pool = of(pools, pool).and_then(OwnedPool::pool).map_err(failed)?;
-            pool.store().cache().clear();
+        Wanted::Flush { pool: None } => pools.iter().for_each(|pool| pool.store().cache().clear()),
+        Wanted::Flush { pool: Some(pool) } => of(pools, pool).map_err(failed)?.store().cache().clear(),
+        Wanted::Mark { pool, device, mark } => {
+            let owned = of(pools, pool).map_err(failed)?;
+            set_mark(owned, device, *mark).map_err(failed)?;
         }
         Wanted::Add { pool, what, flush, quiet } => {
             let owned = of(pools, pool).map_err(failed)?;
@@ -167,22 +191,53 @@ fn done(cx: &mut Context<'_>, pools: &[Arc<OwnedPool>], wanted: &Wanted) -> Outc
 }
 
 fn of<'p>(pools: &'p [Arc<OwnedPool>], name: &str) -> Result<&'p OwnedPool> {
-    let found = pools.iter().find(|pool| pool.name() == name || pool.guid().to_string() == name);
+    let found = pools.iter().find(|pool| is_named(pool, name));
     found.map(|pool| &**pool).ok_or_else(|| anyhow::anyhow!("no such pool '{name}'"))
+}
+
+/// Sets the state of a device until it is cleared, as a diagnosis does.
+fn set_mark(owned: &OwnedPool, device: &str, mark: Mark) -> Result<()> {
+    let found = leaf(owned, device)?;
+    let pool = owned.writable().ok_or_else(|| anyhow::anyhow!("'{}' is open read-only", owned.name()))?;
+    match mark {
+        Mark::Degraded => pool.writer().degrade(found.guid)?,
+        Mark::Faulted => pool.writer().fault(found.guid, Lasts::UntilImport)?,
+    }
+    Ok(())
+}
+
+fn leaf(owned: &OwnedPool, name: &str) -> Result<VdevStatus> {
+    let status = owned.pool()?.status()?;
+    let found = admin::vdev_names::find(&status, name).filter(|v| v.is_leaf()).cloned();
+    found.ok_or_else(|| anyhow::anyhow!("'{name}' is not a device of '{}'", owned.name()))
+}
+
+/// Where a rule without a part of the labels applies: everywhere but in the labels, which zinject
+/// spares except when the device is opened.
+fn outside_labels(size_bytes: u64) -> Area {
+    Area { start: START_BYTES, end: usable_bytes(size_bytes).saturating_sub(END_BYTES).max(START_BYTES) }
 }
 
 /// Resolves names to on-disk identifiers: guids, object numbers, block numbers.
 fn resolve(owned: &OwnedPool, what: &parse::What) -> Result<What> {
     match what {
         parse::What::Device { name, rule, region } => {
-            let status = owned.pool()?.status()?;
-            let found = admin::vdev_names::find(&status, name).filter(|v| v.is_leaf());
-            let found = found.ok_or_else(|| anyhow::anyhow!("'{name}' is not a device of '{}'", owned.name()))?;
-            let areas = region.map(|region| region.areas(found.phys_bytes)).unwrap_or_default();
-            Ok(What::Device(host::device::faults::Rule { device: found.guid, areas, ..rule.clone() }))
+            let found = leaf(owned, name)?;
+            let spares_labels = match rule.outcome {
+                Effect::Failed(errno) | Effect::Prevented(errno) => errno != ENXIO,
+                Effect::Flipped => true,
+                _ => false,
+            };
+            let areas = match region {
+                Some(region) => region.areas(found.phys_bytes),
+                None if spares_labels && found.phys_bytes > 0 => vec![outside_labels(found.phys_bytes)],
+                None => Vec::new(),
+            };
+            let with_placeless = region.is_none();
+            Ok(What::Device(Rule { device: found.guid, areas, with_placeless, ..rule.clone() }))
         }
         parse::What::Blocks(rule) => Ok(What::Data(rule.clone())),
-        parse::What::Object { dataset, path, dnode, level, bytes, error, per_million } => {
+        parse::What::Object { dataset, path, dnode, level, bytes, copies, error, per_million } => {
             if let (Some(pool), None) = (owned.writable(), owned.suspension()) {
                 // A file that was just created has its number, but its shape is what is on disk.
                 pool.writer().sync()?;
@@ -208,6 +263,7 @@ fn resolve(owned: &OwnedPool, what: &parse::What) -> Result<What> {
                 kind: None,
                 level: *level,
                 blocks,
+                copies: *copies,
                 error: *error,
                 per_million: *per_million,
             }))
@@ -236,8 +292,12 @@ fn describe(what: &What) -> String {
             let kind = rule.kind.map(|kind| format!(" of type {}", kind.name())).unwrap_or_default();
             let blocks = parse::range_name(&rule.blocks);
             let (objset, level, error) = (rule.objset, rule.level, parse::data_error_name(rule.error));
+            let copies = match rule.copies {
+                0 => String::new(),
+                copies => format!(", copies {}", parse::copies_name(copies)),
+            };
             format!(
-                "object set {objset}, {object}{kind}, level {level}, {blocks}: {error}, {}",
+                "object set {objset}, {object}{kind}, level {level}, {blocks}{copies}: {error}, {}",
                 percent(rule.per_million)
             )
         }
@@ -277,20 +337,21 @@ fn list(cx: &mut Context<'_>, pools: &[Arc<OwnedPool>]) -> Result<()> {
     }
     if !data.is_empty() {
         cx.print(&format!(
-            "{:>3}  {:15}  {:>6}  {:>6}  {:16}  {:>3}  {:16}  {:10}  {:>9}  {:>8}  {:>8}\n",
-            "ID", "POOL", "OBJSET", "OBJECT", "TYPE", "LVL", "RANGE", "ERROR", "FREQ", "MATCH", "INJECT"
+            "{:>3}  {:15}  {:>6}  {:>6}  {:16}  {:>3}  {:5}  {:16}  {:10}  {:>9}  {:>8}  {:>8}\n",
+            "ID", "POOL", "OBJSET", "OBJECT", "TYPE", "LVL", "DVAS", "RANGE", "ERROR", "FREQ", "MATCH", "INJECT"
         ));
     }
     for (pool, handler) in data {
         let What::Data(rule) = &handler.what else { continue };
         let (matched, injected) = counts(handler);
         cx.print(&format!(
-            "{:>3}  {pool:15}  {:>6}  {:>6}  {:16}  {:>3}  {:16}  {:10}  {:>9}  {matched:>8}  {injected:>8}\n",
+            "{:>3}  {pool:15}  {:>6}  {:>6}  {:16}  {:>3}  {:5}  {:16}  {:10}  {:>9}  {matched:>8}  {injected:>8}\n",
             handler.id,
             rule.objset,
             rule.object.map_or_else(|| "-".to_owned(), |object| object.to_string()),
             rule.kind.map_or("-", |kind| kind.name()),
             rule.level,
+            parse::copies_name(rule.copies),
             parse::range_name(&rule.blocks),
             parse::data_error_name(rule.error),
             percent(rule.per_million)

@@ -9,7 +9,10 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Options of zinject that are not supported.
-pub const MISSING: &[char] = &['A', 'C', 'E', 'F', 'I', 'g', 'i', 'm', 'p', 'P', 's', 'u'];
+pub const MISSING: &[char] = &['E', 'F', 'I', 'g', 'i', 'm', 'p', 'P', 's', 'u'];
+
+/// Options of a rule.
+const RULE: [char; 12] = ['d', 'e', 'T', 'f', 'L', 'D', 't', 'l', 'r', 'b', 'C', 'A'];
 
 /// A parsed command line.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,10 +21,18 @@ pub enum Wanted {
     List,
     /// Remove a rule, or all.
     Clear(Option<u64>),
-    /// Flush the cache of a pool.
+    /// Flush the cache of a pool, or of all.
     Flush {
         /// Name of the pool.
+        pool: Option<String>,
+    },
+    /// Set the state of a device, without a rule.
+    Mark {
+        /// Name of the pool.
         pool: String,
+        /// Name of the device.
+        device: String,
+        mark: Mark,
     },
     /// Add a rule to a pool.
     Add {
@@ -33,6 +44,15 @@ pub enum Wanted {
         /// Print only the number of the rule.
         quiet: bool,
     },
+}
+
+/// A state that a diagnosis gives to a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// It has errors, and is used further.
+    Degraded,
+    /// It is no longer used.
+    Faulted,
 }
 
 /// Target and fault of a rule, in the user's terms.
@@ -60,6 +80,8 @@ pub enum What {
         level: i64,
         /// Range of bytes in the object, inclusive.
         bytes: Option<RangeInclusive<u64>>,
+        /// As [`DataRule::copies`].
+        copies: u8,
         /// Error that is reported.
         error: DataError,
         /// How often it fails, in parts per million.
@@ -98,7 +120,8 @@ impl Wanted {
     pub fn pool(&self) -> Option<&str> {
         match self {
             Self::List | Self::Clear(_) => None,
-            Self::Flush { pool } | Self::Add { pool, .. } => Some(pool),
+            Self::Flush { pool } => pool.as_deref(),
+            Self::Add { pool, .. } | Self::Mark { pool, .. } => Some(pool),
         }
     }
 }
@@ -114,7 +137,7 @@ fn targets(matches: &ArgMatches) -> Vec<&str> {
 /// The command line for the process that has the pool imported.
 pub fn line(matches: &ArgMatches) -> Vec<String> {
     let mut line = vec!["inject".to_owned()];
-    for letter in ['c', 'd', 'e', 'T', 'f', 'L', 'D', 't', 'l', 'r', 'b'] {
+    for letter in std::iter::once('c').chain(RULE) {
         line.extend(text(matches, letter).map(|value| format!("-{letter}{value}")));
     }
     let flags = ['a', 'q'].into_iter().filter(|letter| matches.get_flag(&letter.to_string()));
@@ -131,8 +154,7 @@ pub fn wanted(matches: &ArgMatches) -> Result<Wanted, String> {
     }
     let targets = targets(matches);
     if let Some(id) = text(matches, 'c') {
-        let others =
-            ['d', 'e', 'T', 'f', 'L', 'D', 't', 'l', 'r', 'b'].into_iter().find(|o| text(matches, *o).is_some());
+        let others = RULE.into_iter().find(|o| text(matches, *o).is_some());
         if !targets.is_empty() || others.is_some() {
             return Err("-c cannot be combined with other options".to_owned());
         }
@@ -143,9 +165,22 @@ pub fn wanted(matches: &ArgMatches) -> Result<Wanted, String> {
     }
     let kinds = ['d', 't', 'b'].into_iter().filter(|kind| text(matches, *kind).is_some()).count();
     let (flush, quiet) = (matches.get_flag("a"), matches.get_flag("q"));
+    if let Some(state) = text(matches, 'A') {
+        let others = RULE.into_iter().filter(|o| !matches!(o, 'd' | 'A')).find(|o| text(matches, *o).is_some());
+        let (Some(device), [pool], None) = (text(matches, 'd'), targets.as_slice(), others) else {
+            return Err("-A requires a device (-d) and a pool, and no other option".to_owned());
+        };
+        let mark = match state {
+            "degrade" => Mark::Degraded,
+            "fault" => Mark::Faulted,
+            _ => return Err(format!("unknown state '{state}': expected degrade or fault")),
+        };
+        return Ok(Wanted::Mark { pool: (*pool).to_owned(), device: device.to_owned(), mark });
+    }
     match (kinds, targets.as_slice()) {
         (0, []) if !flush => Ok(Wanted::List),
-        (0, [pool]) if flush => Ok(Wanted::Flush { pool: (*pool).to_owned() }),
+        (0, []) => Ok(Wanted::Flush { pool: None }),
+        (0, [pool]) if flush => Ok(Wanted::Flush { pool: Some((*pool).to_owned()) }),
         (0, _) => Err("one of -d, -t or -b is required".to_owned()),
         (1, [target]) => {
             let (pool, what) = rule(matches, target)?;
@@ -167,7 +202,7 @@ fn refuse(matches: &ArgMatches, letters: &[char], with: char) -> Result<(), Stri
 fn rule(matches: &ArgMatches, target: &str) -> Result<(String, What), String> {
     let per_million = text(matches, 'f').map_or(Ok(1_000_000), frequency)?;
     if let Some(name) = text(matches, 'd') {
-        refuse(matches, &['l', 'r'], 'd')?;
+        refuse(matches, &['l', 'r', 'C'], 'd')?;
         let (mut operations, outcome) = match text(matches, 'D') {
             Some(slow) => {
                 refuse(matches, &['e', 'L'], 'D')?;
@@ -189,15 +224,24 @@ fn rule(matches: &ArgMatches, target: &str) -> Result<(String, What), String> {
             _ => {}
         }
         let region = text(matches, 'L').map(Region::parse).transpose()?;
-        let rule = Rule { device: 0, operations, areas: Vec::new(), per_million, outcome };
+        let rule = Rule { device: 0, operations, areas: Vec::new(), with_placeless: false, per_million, outcome };
         return Ok((target.to_owned(), What::Device { name: name.to_owned(), rule, region }));
     }
-    refuse(matches, &['T', 'L', 'D'], if text(matches, 'b').is_some() { 'b' } else { 't' })?;
+    refuse(matches, &['L', 'D'], if text(matches, 'b').is_some() { 'b' } else { 't' })?;
+    if let Some(list) = text(matches, 'T')
+        && !matches!(list, "read" | "all")
+    {
+        return Err(format!("only reads of blocks fail, not '{list}'"));
+    }
     let error = data_error(text(matches, 'e').unwrap_or("io"))?;
+    let copies = text(matches, 'C').map_or(Ok(0), self::copies)?;
+    if copies != 0 && matches!(error, DataError::Decompress | DataError::Decrypt) {
+        return Err(format!("-C cannot be combined with -e {}", data_error_name(error)));
+    }
     let level = text(matches, 'l').map_or(Ok(0), |l| l.parse().map_err(|_| format!("invalid level '{l}'")))?;
     if let Some(mark) = text(matches, 'b') {
         refuse(matches, &['l', 'r'], 'b')?;
-        return Ok((target.to_owned(), What::Blocks(bookmark(mark, error, per_million)?)));
+        return Ok((target.to_owned(), What::Blocks(DataRule { copies, ..bookmark(mark, error, per_million)? })));
     }
     let bytes = text(matches, 'r').map(range).transpose()?;
     let kind = text(matches, 't').unwrap_or_default();
@@ -213,13 +257,13 @@ fn rule(matches: &ArgMatches, target: &str) -> Result<(String, What), String> {
         let pool = dataset.split(['/', '@']).next().unwrap_or(dataset).to_owned();
         let dataset = dataset.to_owned();
         let dnode = kind == "dnode";
-        return Ok((pool, What::Object { dataset, path, dnode, level, bytes, error, per_million }));
+        return Ok((pool, What::Object { dataset, path, dnode, level, bytes, copies, error, per_million }));
     }
     if bytes.is_some() {
         return Err(format!("-r cannot be used with type {kind}"));
     }
     let kind = mos_type(kind)?;
-    let rule = DataRule { objset: 0, object: None, kind, level, blocks: 0..=u64::MAX, error, per_million };
+    let rule = DataRule { objset: 0, object: None, kind, level, blocks: 0..=u64::MAX, copies, error, per_million };
     Ok((target.to_owned(), What::Blocks(rule)))
 }
 
@@ -366,9 +410,30 @@ fn bookmark(text: &str, error: DataError, per_million: u32) -> Result<DataRule, 
         kind: None,
         level,
         blocks,
+        copies: 0,
         error,
         per_million,
     })
+}
+
+/// Parses numbers of addresses, separated by commas.
+fn copies(list: &str) -> Result<u8, String> {
+    let wrong = || format!("invalid copies '{list}': expected numbers from 0 to 2, separated by commas");
+    list.split(',').try_fold(0, |found, number| {
+        let bit = match number {
+            "0" => 1,
+            "1" => 2,
+            "2" => 4,
+            _ => return Err(wrong()),
+        };
+        if found & bit == 0 { Ok(found | bit) } else { Err(wrong()) }
+    })
+}
+
+/// The copies of a rule as in the option.
+pub fn copies_name(copies: u8) -> String {
+    let numbers = (0..3).filter(|number| copies & (1 << number) != 0).map(|number: u8| number.to_string());
+    if copies == 0 { "-".to_owned() } else { numbers.collect::<Vec<_>>().join(",") }
 }
 
 fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
@@ -416,7 +481,17 @@ mod tests {
         assert_eq!(parse_line(""), Ok(Wanted::List));
         assert_eq!(parse_line("-c all"), Ok(Wanted::Clear(None)));
         assert_eq!(parse_line("-c 7"), Ok(Wanted::Clear(Some(7))));
-        assert_eq!(parse_line("-a tank"), Ok(Wanted::Flush { pool: "tank".into() }));
+        assert_eq!(parse_line("-a tank"), Ok(Wanted::Flush { pool: Some("tank".into()) }));
+        assert_eq!(parse_line("-a"), Ok(Wanted::Flush { pool: None }));
+        let degraded = Wanted::Mark { pool: "tank".into(), device: "sda".into(), mark: Mark::Degraded };
+        assert_eq!(parse_line("-d sda -A degrade tank"), Ok(degraded));
+        let Ok(Wanted::Add { what: What::Object { copies, error, .. }, flush, .. }) =
+            parse_line("-a -t data -T read -C 0,2 -e io tank/a:/b")
+        else {
+            panic!("a file")
+        };
+        assert_eq!((copies, error, flush), (0b101, DataError::Io, true));
+        assert_eq!(copies_name(copies), "0,2");
         let Ok(Wanted::Add { pool, what: What::Device { name, rule, region }, .. }) =
             parse_line("-d sda -e io -T write,flush -f 0.5 tank")
         else {
@@ -458,7 +533,15 @@ mod tests {
             "-t nothing tank",
             "-b 1:2:3 tank",
             "-t dnode -r 0,5 tank/a:/b",
-            "-t data -T read tank/a:/b",
+            "-t data -T write tank/a:/b",
+            "-t data -C 3 tank/a:/b",
+            "-t data -C 0,0 tank/a:/b",
+            "-t data -C 0, tank/a:/b",
+            "-t data -C 0 -e decrypt tank/a:/b",
+            "-d sda -C 0 tank",
+            "-A degrade tank",
+            "-d sda -A degrade -e io tank",
+            "-d sda -A online tank",
             "-t data -r 5,5 tank/a:/b",
         ] {
             assert!(parse_line(line).is_err(), "{line}");

@@ -69,10 +69,11 @@ pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
             false => Ok(0),
         };
     };
-    let mut seen = 0;
+    // Events that were cleared or pushed out before are no news to this reader.
+    let mut seen = queue.start();
     loop {
         let news = if parsed.has('f') { queue.wait_after(seen, TURN) } else { queue.after(seen) };
-        if news.dropped > 0 && (seen > 0 || !news.events.is_empty()) {
+        if news.dropped > 0 {
             cx.print(&format!("dropped {} events\n", news.dropped));
         }
         for event in &news.events {
@@ -82,8 +83,8 @@ pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
                     cx.print(&format!("{}\n", payload(&event.payload, 8)));
                 }
             }
-            seen = event.id;
         }
+        seen = news.last;
         let _ = cx.out.flush();
         let goes_on =
             parsed.has('f') && !cx.client.is_gone() && cx.owner.as_ref().is_some_and(|owner| owner.is_ready());

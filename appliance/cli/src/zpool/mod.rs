@@ -18,6 +18,7 @@ mod iostat_counts;
 pub mod list;
 pub mod plan;
 pub mod pools;
+mod prefetch;
 pub mod remove;
 #[cfg(test)]
 mod samples;
@@ -70,7 +71,7 @@ pub static VERBS: &[&Verb] = &[
     &plan::VERB,
     &events::VERB,
     &checkpoint::VERB,
-    &not_yet("prefetch", "Load the dedup table into memory"),
+    &prefetch::VERB,
     &split::VERB,
     &sweep::INITIALIZE,
     &scrub::RESILVER,

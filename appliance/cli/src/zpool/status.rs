@@ -115,6 +115,12 @@ fn report(
             view.status.errors = damaged_files(cx, &view.status.name).unwrap_or_default();
         }
     }
+    if options.dedup {
+        for view in &mut views {
+            let tables = &mut view.status.dedup;
+            tables.cached_bytes = dedup_cached_bytes(cx, &view.status.name).map(|bytes| bytes.min(tables.core_bytes));
+        }
+    }
     let statuses: Vec<&PoolStatus> = views.iter().map(|v| &v.status).collect();
     if parsed.has('j') {
         if !statuses.is_empty() || code == 0 {
@@ -158,7 +164,15 @@ fn damaged_files(cx: &mut Context<'_>, name: &str) -> Option<Vec<String>> {
         return pool.damaged_files().ok();
     }
     let pool = Pools::new(cx).pool(cx, name).ok()??;
-    admin::view::damaged_files(&pool.datasets, &pool.keys, pool.record.altroot.as_deref()).ok()
+    let found = admin::view::damaged_files(&pool.datasets, &pool.keys, pool.record.altroot.as_deref());
+    found.ok().map(|(names, _)| names)
+}
+
+/// The size of the dedup tables that this process has in memory. `None`: it does not have the pool
+/// open.
+fn dedup_cached_bytes(cx: &Context<'_>, name: &str) -> Option<u64> {
+    let open = cx.owner.iter().flat_map(|owner| owner.house.list()).find(|pool| pool.name() == name)?;
+    open.pool().ok()?.dedup_cached_bytes().ok()
 }
 
 /// The report of one pool. For a healthy pool with `-x` it is empty, or one line if the pool was
@@ -565,13 +579,18 @@ fn dedup(out: &mut String, status: &PoolStatus, literal: bool) {
         out.push_str("\n dedup: no DDT entries\n");
         return;
     }
-    let _ = writeln!(
+    let _ = write!(
         out,
         "\n dedup: DDT entries {}, size {} on disk, {} in core",
         tables.entries,
         number(tables.disk_bytes, literal),
         number(tables.core_bytes, literal)
     );
+    if let Some(cached) = tables.cached_bytes {
+        let percent = 100.0 * cached as f64 / tables.core_bytes.max(1) as f64;
+        let _ = write!(out, ", {} cached ({percent:.2}%)", number(cached, literal));
+    }
+    out.push('\n');
     out.push_str(&super::dedup::histogram(&tables.histogram));
 }
 

@@ -146,6 +146,15 @@ impl KernelRefs {
         }
     }
 
+    /// The nodes that the kernel knows.
+    pub fn known(&self) -> Vec<NodeId> {
+        let mut known = Vec::new();
+        for shard in &self.shards {
+            known.extend(shard.lock().iter().filter(|(_, state)| state.lookups > 0).map(|(node, _)| *node));
+        }
+        known
+    }
+
     /// Closes all nodes when the connection to the kernel ends.
     pub fn forget_all(&self) {
         for shard in &self.shards {

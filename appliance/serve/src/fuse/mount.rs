@@ -17,7 +17,7 @@ use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// Minimum number of threads that serve one mount: some wait for a disk while others answer from
@@ -44,10 +44,10 @@ struct State {
     detached: Option<Instant>,
 }
 
-#[derive(Debug)]
 struct Shared {
     dir: PathBuf,
     device: Option<String>,
+    ops: Weak<Ops>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -62,8 +62,14 @@ pub struct MountHandle {
 }
 
 /// Unmounts from any thread.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Unmounter(Arc<Shared>);
+
+impl std::fmt::Debug for Unmounter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Unmounter").field(&self.0.dir).finish()
+    }
+}
 
 /// Notifies the kernel that something else changed the tree, such as another server or a rollback.
 /// The kernel caches what it has seen and would not read it again. Do not call this from a thread
@@ -138,7 +144,8 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
         let settle = move || settle.run(&*vfs, inodes, &kernel);
         std::thread::Builder::new().name("weir-settle".to_owned()).spawn(settle)?;
     }
-    let shared = Arc::new(Shared { dir, device, state: Mutex::new(State::default()), changed: Condvar::new() });
+    let ops = Arc::downgrade(&ops);
+    let shared = Arc::new(Shared { dir, device, ops, state: Mutex::new(State::default()), changed: Condvar::new() });
     let ours = shared.clone();
     let serving = server.clone();
     let thread = std::thread::Builder::new().name("weir-mount".to_owned()).spawn(move || {
@@ -152,7 +159,7 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
 
 impl std::fmt::Debug for MountHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MountHandle").field("shared", &self.shared).finish_non_exhaustive()
+        f.debug_struct("MountHandle").field("dir", &self.shared.dir).finish_non_exhaustive()
     }
 }
 
@@ -208,6 +215,14 @@ impl MountHandle {
 impl Unmounter {
     fn still_ours(&self) -> bool {
         self.0.state.lock().ended.is_none() && mounted_device(&self.0.dir) == self.0.device
+    }
+
+    /// Makes the kernel drop the cached pages of the mount, so that files are read again. Do not
+    /// call this from a thread that answers requests: it waits until dirty pages are written.
+    pub fn drop_pages(&self) {
+        if let Some(ops) = self.0.ops.upgrade() {
+            ops.drop_pages();
+        }
     }
 
     /// Unmounts. Fails with `ResourceBusy` if the tree is in use; succeeds if it is already

@@ -279,6 +279,12 @@ impl Ops {
         }
     }
 
+    /// Makes the kernel drop all pages of the mount, after writing those that are dirty. Must not
+    /// run on a thread that the kernel needs for these writes.
+    pub fn drop_pages(&self) {
+        self.held.known().into_iter().for_each(|node| self.fetch_unwritten(node, 0));
+    }
+
     /// Offset of the first data, or of the first hole, at or after `from` (`SEEK_DATA`,
     /// `SEEK_HOLE`).
     pub fn seek(&self, node: NodeId, from: u64, whence: u32) -> Result<u64, Errno> {

@@ -124,6 +124,11 @@ impl MountedTree {
 }
 
 impl TreeUnmounter {
+    /// As [`Unmounter::drop_pages`], for all mounts.
+    pub fn drop_pages(&self) {
+        self.0.iter().for_each(Unmounter::drop_pages);
+    }
+
     /// Unmounts all, children first. Stops at the first that is in use.
     pub fn unmount(&self) -> io::Result<()> {
         self.0.iter().rev().try_for_each(Unmounter::unmount)

@@ -77,8 +77,10 @@ pub struct Rule {
     pub device: u64,
     /// Operations that it affects; empty: all but probes.
     pub operations: Vec<Operation>,
-    /// Ranges that it affects; empty: the whole device. Flushes and probes have no range.
+    /// Ranges that it affects; empty: the whole device.
     pub areas: Vec<Area>,
+    /// Whether it affects flushes and probes, which have no range, although `areas` is not empty.
+    pub with_placeless: bool,
     /// Probability in millionths; from 1,000,000 on, every operation.
     pub per_million: u32,
     pub outcome: Outcome,
@@ -177,8 +179,11 @@ impl Rule {
             some => some.contains(&operation),
         };
         let nowhere = matches!(operation, Operation::Flush | Operation::Probe);
-        let within = self.areas.is_empty()
-            || (!nowhere && self.areas.iter().any(|a| offset < a.end && a.start < offset.saturating_add(len)));
+        let within = match nowhere {
+            _ if self.areas.is_empty() => true,
+            true => self.with_placeless,
+            false => self.areas.iter().any(|a| offset < a.end && a.start < offset.saturating_add(len)),
+        };
         self.device == device && fits && within
     }
 }
@@ -350,7 +355,14 @@ mod tests {
     }
 
     fn rule(operations: &[Operation], outcome: Outcome) -> Rule {
-        Rule { device: 7, operations: operations.to_vec(), areas: Vec::new(), per_million: 1_000_000, outcome }
+        Rule {
+            device: 7,
+            operations: operations.to_vec(),
+            areas: Vec::new(),
+            with_placeless: false,
+            per_million: 1_000_000,
+            outcome,
+        }
     }
 
     #[test]
@@ -396,6 +408,10 @@ mod tests {
         device.write_at(0, &[2; 512]).and_then(|()| device.write_at(1024, &[2; 512])).expect("outside the area");
         device.flush().expect("it has no place");
         assert!(device.write_at(0, &[2; 513]).is_err());
+        faults.remove(2);
+        faults.add(2, Rule { areas: vec![Area { start: 512, end: 1024 }], with_placeless: true, ..rule(&[], failing) });
+        device.write_at(0, &[2; 512]).expect("outside the area");
+        assert!(device.flush().is_err(), "requested");
         faults.remove(2);
         let struck = faults.add(3, Rule { per_million: 250_000, ..rule(&[], failing) });
         let bad = (0..4000).filter(|_| device.flush().is_err()).count();

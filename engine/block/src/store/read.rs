@@ -45,6 +45,11 @@ impl Store {
         }
     }
 
+    /// Whether the block is in the cache, or in its pointer. Counts as no use of it.
+    pub fn is_in_memory(&self, bp: &BlkPtr) -> bool {
+        bp.is_embedded() || cache_key(bp).is_some_and(|key| self.cache.knows(&key))
+    }
+
     /// Returns the block decompressed but not decrypted, without verifying MACs and without filling
     /// the cache: for tree walks that follow pointers and have no key. In dnode blocks and indirect
     /// blocks the pointers are not encrypted.

@@ -3,6 +3,7 @@
 use super::{WriteStore, cache_key};
 use crate::crypt::DatasetKeys;
 use crate::vdev::{RepairPurpose, Repaired};
+use crate::zevent::Reading;
 use crate::{Bookmark, RawBlock, zio};
 use errors::{Place, Result};
 use ondisk::BlkPtr;
@@ -10,8 +11,14 @@ use ondisk::BlkPtr;
 impl WriteStore {
     /// Reads every copy and every column of the block, and rewrites the bad ones that `what`
     /// selects with the right bytes. The caller ensures that the block is neither moved nor freed
-    /// meanwhile: nothing else may be written to its place.
-    pub fn repair(&self, bp: &BlkPtr, what: RepairPurpose) -> Repaired {
+    /// meanwhile: nothing else may be written to its place. A block whose reads fail by injection
+    /// counts as unreadable.
+    pub fn repair(&self, bp: &BlkPtr, at: &Bookmark, what: RepairPurpose) -> Repaired {
+        if let Some(error) = self.injection().data_error(bp, at) {
+            let error = error.to_string().trim_start_matches(": ").to_owned();
+            return Repaired { error: Some(error), ..Repaired::default() };
+        }
+        let _reading = Reading::of(at);
         zio::repair(self, bp, what)
     }
 

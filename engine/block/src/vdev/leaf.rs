@@ -16,7 +16,7 @@ use super::fence::Fence;
 use super::figures::{Figures, Passed, Recording};
 use super::plug::{Fate, Plug};
 use super::queue::{Added, CLASSES, Class, Depth, Done, Queue, Queued, Task, doing};
-use crate::zevent::{About, Operation, Report, Reporter, class};
+use crate::zevent::{About, Operation, Reading, Report, Reporter, class};
 use bytes::Bytes;
 use host::clock::Stopwatch;
 use host::device::Device;
@@ -88,8 +88,12 @@ impl<'l> Answer<'l> {
         self.leaf
     }
 
-    /// Counts a checksum error, and logs the read as wrong.
+    /// Counts a checksum error, and logs the read as wrong. Wrong bytes where a block of an intent
+    /// log is expected are the end of the log and no error.
     pub fn is_wrong(mut self) {
+        if Reading::current().is_some_and(|at| at.level < -1) {
+            return;
+        }
         self.leaf.state.errors.checksum.fetch_add(1, Ordering::Relaxed);
         self.leaf.report(class::CHECKSUM, Report { errno: WRONG_BYTES_ERRNO, ..self.report });
         if let Some(recording) = &mut self.recording {
@@ -175,6 +179,10 @@ struct State {
     latency: (Latency, Latency),
     /// Range for which the device last allocated space.
     readied: Mutex<Range<u64>>,
+    /// Whether the device can discard, or could when it was last open.
+    could_discard: AtomicBool,
+    /// How far trim, and initialize, have come.
+    swept: [AtomicU64; 2],
 }
 
 /// End of the allocatable space of a device: its back labels start there.
@@ -216,6 +224,7 @@ impl Leaf {
             turn: Mutex::new(()),
             failed: AtomicBool::new(false),
         };
+        let could_discard = device.as_ref().is_some_and(|device| device.can_discard());
         let state = State {
             access: RwLock::new(Access { device, aux }),
             dtl: Dtl::default(),
@@ -228,6 +237,8 @@ impl Leaf {
             queue: Queue::default(),
             latency: Default::default(),
             readied: Mutex::default(),
+            could_discard: could_discard.into(),
+            swept: Default::default(),
         };
         Self { guid, path, state: Arc::new(state) }
     }
@@ -265,6 +276,7 @@ impl Leaf {
     /// Uses `device` from now on. Since it was opened again, earlier failures are forgotten. The
     /// dtl is kept.
     pub fn open(&self, device: Arc<dyn Device>) {
+        self.state.could_discard.store(device.can_discard(), Ordering::Relaxed);
         let device = Arc::new(Faulty::new(device, self.guid));
         if let Some(faults) = self.state.pool.faults.get() {
             device.obey(faults);
@@ -653,6 +665,11 @@ impl Leaf {
         self.open_device().is_some_and(|device| device.can_discard())
     }
 
+    /// Whether the device can discard, or could when it was last open. False if it was never open.
+    pub fn could_discard(&self) -> bool {
+        self.state.could_discard.load(Ordering::Relaxed)
+    }
+
     /// Discards (trims) unused bytes on the device, when the queue has room. Returns `None` if
     /// there is no device. The caller counts failures.
     pub fn discard(&self, offset: u64, len: u64) -> Option<io::Result<()>> {
@@ -681,6 +698,17 @@ impl Leaf {
     pub fn sweep_errors(&self) -> (u64, u64) {
         let Errors { trim, initialize, .. } = &self.state.errors;
         (trim.load(Ordering::Relaxed), initialize.load(Ordering::Relaxed))
+    }
+
+    /// Records how far trim, or else initialize, has come: an offset on the device.
+    pub fn note_swept(&self, is_trim: bool, offset: u64) {
+        let [trim, initialize] = &self.state.swept;
+        (if is_trim { trim } else { initialize }).store(offset, Ordering::Relaxed);
+    }
+
+    /// How far trim, and initialize, have come since the pool was opened: offsets on the device.
+    pub fn swept(&self) -> [u64; 2] {
+        self.state.swept.each_ref().map(|offset| offset.load(Ordering::Relaxed))
     }
 
     /// Prepares the device for small writes from `offset` on, each followed by a flush. The first

@@ -20,8 +20,11 @@ const DEPTH_MAX: u32 = 16;
 pub(super) fn read(store: &Store, bp: &BlkPtr, depth: u32, met_bad: &Cell<bool>) -> Result<Vec<u8>, Failure> {
     let salt = store.salt();
     let mut failure = Failure::default();
-    for dva in bp.dvas() {
-        let copy = if dva.is_gang {
+    for (number, dva) in bp.dvas().enumerate() {
+        let injected = if depth == 0 { store.injection().copy_failure(bp, number) } else { None };
+        let copy = if let Some(injected) = injected {
+            Err(injected)
+        } else if dva.is_gang {
             read_gang(store, bp, &dva, depth, met_bad).and_then(|bytes| {
                 match check::matches(bp, &bytes, salt.as_deref()) {
                     true => Ok(bytes),

@@ -73,7 +73,12 @@ fn at_depth(store: &Store, bp: &BlkPtr, what: RepairPurpose, depth: u32, repaire
                 let mut report = BlockReport { is_known, ..BlockReport::default() };
                 let salt = store.salt();
                 let mut right = |bytes: &[u8]| check::matches(bp, bytes, salt.as_deref());
-                let good = store.tree().verify(copy, &dva, size, birth, &mut right, &mut report);
+                let mut good = store.tree().verify(copy, &dva, size, birth, &mut right, &mut report);
+                if depth == 0
+                    && let Some(injected) = store.injection().copy_failure(bp, copy)
+                {
+                    good = Err(injected);
+                }
                 repaired.read_bytes += report.bytes_read;
                 repaired.readable |= good.is_ok();
                 let place = Where::of(good.is_ok(), &report);

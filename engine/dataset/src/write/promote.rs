@@ -201,6 +201,7 @@ impl Plan {
         }
         deadlist::remove_livelist(cx, dir)?;
         deadlist::remove_livelist(cx, self.from)?;
+        cx.sync.scan_promoted(head, self.from_head, origin_txg)?;
         cx.history("promote", &self.node.name, head, " ")
     }
 

@@ -5,6 +5,7 @@ use crate::config::VdevConfig;
 use crate::feature::default_features;
 use crate::space::Space;
 use crate::status::{FeatureSet, PoolStatus, Progress, VdevAux, VdevClass, VdevState, VdevStatus, VdevWork};
+use crate::writer::tree::find_leaf;
 use crate::writer::{Work, WorkState, read_work};
 use block::vdev::{Aux, Kind, Leaf, Vdev};
 use errors::Result;
@@ -134,15 +135,20 @@ impl Pool {
     /// Trim and initialize progress of all leaves below a top-level device.
     fn set_work(&self, top: &mut VdevStatus, c: &VdevConfig) {
         let disks = if matches!(c.kind.as_str(), "raidz" | "draid") { c.children.len().max(1) as u64 } else { 1 };
+        let tree = self.store().tree();
         let (free, each) = (top.space_bytes.saturating_sub(top.alloc_bytes) / disks, (top.space_bytes / disks).max(1));
         for leaf in c.leaves() {
             let zap = leaf.number(config::VDEV_LEAF_ZAP);
             let Some(status) = top.find_mut(leaf.guid).filter(|_| zap != 0) else { continue };
             let read =
                 |work| readable(self.name(), self.mos().object(zap).and_then(|z| read_work(&Zap::open(z)?, work)));
+            let swept = find_leaf(&tree, leaf.guid).map_or([0; 2], |(_, leaf)| leaf.swept());
             let status_of = |work, errors| -> VdevWork {
                 let p = read(work);
-                let part = p.last_offset.saturating_sub(block::vdev::DATA_START_BYTES).min(each);
+                // The pool records the progress of active work from time to time only.
+                let live = swept[usize::from(work == Work::Initialize)];
+                let last_offset = if p.state == WorkState::Active { p.last_offset.max(live) } else { p.last_offset };
+                let part = last_offset.saturating_sub(block::vdev::DATA_START_BYTES).min(each);
                 let done = (u128::from(free) * u128::from(part) / u128::from(each)) as u64;
                 let done_bytes = if p.state == WorkState::Complete { free } else { done };
                 VdevWork { state: p.state as u64, done_bytes, total_bytes: free, action_time: p.action_time, errors }
@@ -241,7 +247,7 @@ fn device(c: &VdevConfig, v: Option<&Vdev>) -> VdevStatus {
             } else if s.not_present {
                 s.name = c.guid.to_string();
             }
-            s.trim_unsupported = leaf.is_open() && !leaf.can_discard();
+            s.trim_unsupported = !leaf.could_discard();
             s.is_direct = leaf.device().is_some_and(|device| device.is_direct());
             s.phys_bytes = leaf.device().map_or(0, |d| d.size_bytes());
             let errors = leaf.errors();

@@ -232,6 +232,32 @@ impl Pool {
         Ok(status)
     }
 
+    /// Reads the dedup tables into the cache (`ddt_prefetch_all`).
+    pub fn prefetch_dedup(&self) -> Result<()> {
+        for id in self.dedup_objects()? {
+            let object = self.mos().object(id)?;
+            for number in 0..=object.max_block_id() {
+                object.block(number)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The part of [`DedupStatus::core_bytes`] that is in the cache. Looks at all pointers of the
+    /// tables.
+    pub fn dedup_cached_bytes(&self) -> Result<u64> {
+        let mut cached = 0;
+        for id in self.dedup_objects()? {
+            let object = self.mos().object(id)?;
+            for number in 0..=object.max_block_id() {
+                if self.store().is_in_memory(&object.block_pointer(0, number)?) {
+                    cached += object.block_bytes();
+                }
+            }
+        }
+        Ok(cached)
+    }
+
     /// Object numbers of the dedup tables. The MOS directory names them; with fast_dedup it names a
     /// directory for each checksum, which names them.
     fn dedup_objects(&self) -> Result<Vec<u64>> {

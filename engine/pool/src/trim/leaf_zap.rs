@@ -5,6 +5,7 @@
 use super::progress::{Progress, Work, WorkState, names};
 use super::state::{Order, State};
 use crate::writer::SyncTx;
+use crate::writer::tree::find_leaf;
 use block::zevent::class;
 use errors::Result;
 use object::zap::Zap;
@@ -53,6 +54,9 @@ fn set(cx: &SyncTx<'_>, state: &mut State, work: Work, guid: u64, before: Progre
         now.action_time = cx.shared.now();
     }
     state.leaves.insert((guid, work), now);
+    if let Ok((_, leaf)) = find_leaf(&cx.store().tree(), guid) {
+        leaf.note_swept(work == Work::Trim, now.last_offset);
+    }
     keep(cx, work, guid, &now)?;
     let path = cx.shared.config.root.lock().find(guid).and_then(|c| c.path.clone()).unwrap_or_default();
     let verb = match work {
@@ -83,6 +87,20 @@ fn set(cx: &SyncTx<'_>, state: &mut State, work: Work, guid: u64, before: Progre
         });
     }
     cx.shared.background.sweeps.changed.notify_all();
+    Ok(())
+}
+
+/// Forgets the work that is active on a leaf whose device is faulted: once the device is back, the
+/// work has to be started again (`vdev_initialize_thread`, `vdev_trim_thread`).
+pub(crate) fn forget_active(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
+    let mut state = cx.shared.background.sweeps.state.lock();
+    state.generation += 1;
+    for work in [Work::Trim, Work::Initialize] {
+        let Some(before) = state.leaves.get(&(guid, work)).copied() else { continue };
+        if before.state == WorkState::Active {
+            set(cx, &mut state, work, guid, before, Progress::default())?;
+        }
+    }
     Ok(())
 }
 

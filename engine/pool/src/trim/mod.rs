@@ -23,6 +23,7 @@ mod progress;
 mod run;
 mod state;
 
+pub(crate) use leaf_zap::forget_active;
 pub(crate) use progress::read as read_work;
 pub use progress::{Work, WorkState};
 pub(crate) use state::Sweeps;
@@ -94,6 +95,12 @@ impl Shared {
             state.is_loaded = true;
         }
         Ok(())
+    }
+
+    /// Devices are in use again: starts the threads of active work that ended without them.
+    pub(crate) fn resume_sweeps(self: &Arc<Self>) -> Result<()> {
+        let runs = self.background.sweeps.state.lock().runs;
+        if runs { self.start_sweeps() } else { Ok(()) }
     }
 
     fn refusal_of_work(&self, work: Work, guid: u64, order: Order) -> Option<WorkRefused> {

@@ -2,6 +2,7 @@
 
 use super::leaf_zap;
 use super::progress::{Work, WorkState};
+use super::state::is_there;
 use crate::space::alloc::{Held, RangeKind, Sweep};
 use crate::writer::Shared;
 use block::vdev::{DATA_START_BYTES, Kind, Leaf, Vdev};
@@ -176,6 +177,10 @@ fn pass(shared: &Arc<Shared>, top: &Vdev, work: Work, generation: u64, active: &
         let bytes = apply(shared, top, work, &leaves, &held);
         drop(held);
         done_bytes += bytes;
+        // A device that left meanwhile did not do this range. The pass ends before it counts as done.
+        if leaves.iter().any(|w| !is_there(w.leaf)) {
+            return Ok(Pass::Changed);
+        }
         if noted.elapsed() >= NOTE {
             noted = Instant::now();
             note(shared, work, active);
@@ -248,6 +253,7 @@ fn apply(shared: &Shared, top: &Vdev, work: Work, leaves: &[Worker<'_>], held: &
                 let mut state = shared.background.sweeps.state.lock();
                 if let Some(p) = state.leaves.get_mut(&(leaf.guid, work)).filter(|p| p.state == WorkState::Active) {
                     p.last_offset = p.last_offset.max(to);
+                    leaf.note_swept(work == Work::Trim, p.last_offset);
                 }
             }
         }

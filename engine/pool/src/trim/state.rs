@@ -61,8 +61,13 @@ impl State {
     /// Whether the work is active on an available leaf.
     pub fn wants(&self, work: Work, leaf: &Leaf) -> bool {
         let is_active = self.leaves.get(&(leaf.guid, work)).is_some_and(|p| p.state == WorkState::Active);
-        is_active && leaf.is_open() && !leaf.has_failed()
+        is_active && is_there(leaf)
     }
+}
+
+/// Whether the leaf's device can be used.
+pub(super) fn is_there(leaf: &Leaf) -> bool {
+    leaf.is_open() && !leaf.has_failed()
 }
 
 impl Sweeps {

@@ -1,6 +1,7 @@
 //! Context for changes of the MOS while their txg is being synced.
 
 use crate::SpaceCheck;
+use crate::scan::live::upgrade_error_logs;
 use crate::writer::spa::{Shared, SyncTx};
 use block::WriteStore;
 use errors::{Error, Refusal, Result};
@@ -126,7 +127,12 @@ impl SyncTx<'_> {
     /// Enables a feature and its dependencies.
     pub fn feature_enable(&self, name: &str) -> Result<()> {
         let feature = feature::by_name(name).ok_or_else(|| Error::invalid(name, "is no feature"))?;
-        self.shared.features.enable(self.mos(), self.tx, feature)
+        let had_head_errlog = self.feature_enabled("head_errlog");
+        self.shared.features.enable(self.mos(), self.tx, feature)?;
+        match !had_head_errlog && self.feature_enabled("head_errlog") {
+            true => upgrade_error_logs(self),
+            false => Ok(()),
+        }
     }
 
     /// Marks the configuration of the devices or the pool as changed: this txg writes it to the MOS

@@ -13,6 +13,7 @@
 use super::spa::{Shared, SyncTx, Writer};
 use super::tree::{NO_REPLICAS, find_leaf, is_required, judge_writable};
 use crate::import::build;
+use crate::trim;
 use block::vdev::{Aux, Leaf};
 use block::zevent::class;
 use errors::{Error, Result};
@@ -44,6 +45,20 @@ impl Writer {
         self.task(move |cx| fault(cx, guid, lasts))
     }
 
+    /// Marks a device as degraded, as a diagnosis does that found errors on it: it is used further
+    /// (`vdev_degrade`).
+    pub fn degrade(&self, guid: u64) -> Result<()> {
+        self.task(move |cx| {
+            let tree = cx.store().tree();
+            let (_, leaf) = find_leaf(&tree, guid)?;
+            if leaf.aux() != Some(Aux::Faulted) {
+                mark(cx.shared, guid, &[(config::DEGRADED, Some(1))]);
+                cx.config_changed();
+            }
+            Ok(())
+        })
+    }
+
     /// Brings back a device that was taken offline or disappeared (`zpool online`). Returns whether
     /// it is in use now; a fault must be cleared first.
     pub fn online(&self, guid: u64, open: &Opener<'_>) -> Result<bool> {
@@ -52,7 +67,9 @@ impl Writer {
         if leaf.aux() != Some(Aux::Faulted) && (!leaf.is_open() || leaf.has_failed()) {
             self.open_again(leaf, open);
         }
-        self.task(move |cx| online(cx, guid))
+        let is_used = self.task(move |cx| online(cx, guid))?;
+        self.shared.resume_sweeps()?;
+        Ok(is_used)
     }
 
     /// Checks that all devices in use still have their labels, as at the start of a scrub
@@ -83,6 +100,7 @@ impl Writer {
                 cx.config_changed();
                 Ok(())
             })?;
+            self.shared.resume_sweeps()?;
         }
         Ok(count)
     }
@@ -148,6 +166,7 @@ fn fault(cx: &SyncTx<'_>, guid: u64, lasts: Lasts) -> Result<()> {
         mark(shared, guid, &[(config::FAULTED, None), (config::DEGRADED, Some(1))]);
     } else {
         leaf.close(Aux::Faulted);
+        trim::forget_active(cx, guid)?;
         mark(shared, guid, &[(config::FAULTED, Some(1)), (config::DEGRADED, None)]);
         if let (Lasts::Always, Some(c)) = (lasts, shared.config.root.lock().find_mut(guid)) {
             c.all.put(config::AUX_STATE, config::AUX_EXTERNAL);

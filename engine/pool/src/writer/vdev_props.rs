@@ -113,11 +113,18 @@ impl Writer {
         let mut is_back = false;
         for leaf in leaves {
             leaf.clear_errors();
+            let is_away = leaf.aux().is_some() || leaf.has_failed() || leaf.is_gone();
+            let is_degraded =
+                || self.shared.config.root.lock().find(leaf.guid).is_some_and(|c| c.number(config::DEGRADED) != 0);
+            // A healthy device is not reported.
+            let is_reported = is_away || is_degraded();
             // A suspended pool needs them before anything else can be done.
-            if leaf.aux().map_or(leaf.has_failed() || leaf.is_gone(), |aux| aux != Aux::Offline) {
+            if is_away && leaf.aux() != Some(Aux::Offline) {
                 is_back |= self.open_again(leaf, open);
             }
-            self.shared.report_leaf(block::zevent::class::VDEV_CLEAR, leaf);
+            if is_reported {
+                self.shared.report_leaf(block::zevent::class::VDEV_CLEAR, leaf);
+            }
         }
         // One that is suspended from here on is not resumed: it was not checked.
         let is_suspended = self.shared.is_suspended();
@@ -133,7 +140,8 @@ impl Writer {
             }
             come_back(cx);
             after_resilver(cx)
-        })
+        })?;
+        self.shared.resume_sweeps()
     }
 }
 

@@ -11,6 +11,7 @@ pub mod freeze;
 pub mod import;
 mod imported_devices;
 pub mod label_clear;
+pub mod prefetch;
 pub mod reguid;
 pub mod remove;
 pub mod scan;

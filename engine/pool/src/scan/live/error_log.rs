@@ -18,7 +18,7 @@ use ondisk::errlog::{ErrorBookmark, HeadError};
 use ondisk::pool_dir::directory;
 use ondisk::zap::Value as ZapValue;
 use ondisk::{ObjectType, Txg};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Errors {
     /// Writes the waiting errors to the pool's logs.
@@ -26,9 +26,12 @@ impl Errors {
         if !self.is_dirty() {
             return Ok(());
         }
-        let Lists { last, scan, rotate } = std::mem::take(&mut *self.0.lock());
+        let Lists { last, scan, rotate, gone } = std::mem::take(&mut *self.0.lock());
         let by_head = cx.feature_enabled("head_errlog");
         let before = (cx.directory_entry(directory::ERRLOG_LAST)?, cx.directory_entry(directory::ERRLOG_SCRUB)?);
+        if by_head {
+            remove(cx, &gone)?;
+        }
         let mut of_last = before.0.unwrap_or(0);
         let mut of_scan = before.1.unwrap_or(0);
         write(cx, &last, &mut of_last, by_head)?;
@@ -52,9 +55,7 @@ pub(super) fn forget_dataset(cx: &SyncTx<'_>, head: u64) -> Result<()> {
     if !cx.feature_enabled("head_errlog") {
         return Ok(());
     }
-    for name in [directory::ERRLOG_LAST, directory::ERRLOG_SCRUB] {
-        let Some(log) = cx.directory_entry(name)?.filter(|id| *id != 0) else { continue };
-        let log = Zap::open(cx.mos().object(log)?)?;
+    for (_, log) in logs(cx)? {
         let key = format!("{head:x}");
         if let Some(own) = log.lookup_u64(&key)? {
             log.remove(cx.tx(), &key)?;
@@ -62,6 +63,88 @@ pub(super) fn forget_dataset(cx: &SyncTx<'_>, head: u64) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Both logs, with the names under which the pool's directory lists them.
+fn logs(cx: &SyncTx<'_>) -> Result<Vec<(&'static str, Zap)>> {
+    let mut found = Vec::new();
+    for name in [directory::ERRLOG_LAST, directory::ERRLOG_SCRUB] {
+        if let Some(log) = cx.directory_entry(name)?.filter(|id| *id != 0) {
+            found.push((name, Zap::open(cx.mos().object(log)?)?));
+        }
+    }
+    Ok(found)
+}
+
+/// Removes entries of blocks that no longer exist (`spa_remove_healed_errors`).
+fn remove(cx: &SyncTx<'_>, gone: &BTreeSet<(u64, String)>) -> Result<()> {
+    if gone.is_empty() {
+        return Ok(());
+    }
+    for (_, log) in logs(cx)? {
+        for (head, name) in gone {
+            let Some(own) = log.lookup_u64(format!("{head:x}"))? else { continue };
+            let own = Zap::open(cx.mos().object(own)?)?;
+            if own.lookup(name)?.is_some() {
+                own.remove(cx.tx(), name)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A clone took over the snapshots of a head up to its origin, of txg `origin_txg`: the errors of
+/// blocks that were born before are now those of the clone (`spa_swap_errlog`).
+pub(super) fn promoted(cx: &SyncTx<'_>, clone: u64, head: u64, origin_txg: u64) -> Result<()> {
+    if !cx.feature_enabled("head_errlog") {
+        return Ok(());
+    }
+    for (_, log) in logs(cx)? {
+        let Some(theirs) = log.lookup_u64(format!("{head:x}"))? else { continue };
+        let theirs = Zap::open(cx.mos().object(theirs)?)?;
+        for entry in theirs.entries()? {
+            if HeadError::parse(&entry.name)?.birth.0 < origin_txg {
+                log_of(cx, &log, clone)?.update(cx.tx(), &entry.name, &ZapValue::string(""))?;
+                theirs.remove(cx.tx(), &entry.name)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The feature head_errlog was enabled: writes the logs in its form. Entries whose blocks are not
+/// found are dropped (`spa_upgrade_errlog`).
+pub(crate) fn upgrade(cx: &SyncTx<'_>) -> Result<()> {
+    for (name, log) in logs(cx)? {
+        let pool = cx.pool()?;
+        let mut errors = BTreeMap::new();
+        for entry in log.entries()? {
+            let ErrorBookmark { objset, object, level, block } = ErrorBookmark::parse(&entry.name)?;
+            let at = Bookmark { objset, object, level, blkid: block };
+            if let Ok(Some(bp)) = pool.find_block(&at) {
+                errors.insert(at, bp.physical_birth().0);
+            }
+        }
+        let mut by_head = create(cx)?;
+        write(cx, &errors, &mut by_head, true)?;
+        cx.mos().free_object(cx.tx(), log.id())?;
+        cx.directory()?.update_u64(cx.tx(), name, by_head)?;
+    }
+    Ok(())
+}
+
+/// The log of one head in a log by heads; created if there is none.
+fn log_of(cx: &SyncTx<'_>, log: &Zap, head: u64) -> Result<Zap> {
+    let key = format!("{head:x}");
+    let own = match log.lookup_u64(&key)? {
+        Some(own) => own,
+        None => {
+            let own = create(cx)?;
+            log.insert_u64(cx.tx(), &key, own)?;
+            own
+        }
+    };
+    Zap::open(cx.mos().object(own)?)
 }
 
 fn create(cx: &SyncTx<'_>) -> Result<u64> {
@@ -85,17 +168,8 @@ fn write(cx: &SyncTx<'_>, errors: &BTreeMap<Bookmark, u64>, log: &mut u64, by_he
         }
         // For a destroyed dataset only its own number is known.
         let head = head_of(cx, at.objset).ok().flatten().unwrap_or(at.objset);
-        let key = format!("{head:x}");
-        let own = match outer.lookup_u64(&key)? {
-            Some(own) => own,
-            None => {
-                let own = create(cx)?;
-                outer.insert_u64(cx.tx(), &key, own)?;
-                own
-            }
-        };
         let name = HeadError { object: at.object, level: at.level, block: at.blkid, birth: Txg(*birth) };
-        Zap::open(cx.mos().object(own)?)?.update(cx.tx(), name.to_string(), &nothing)?;
+        log_of(cx, &outer, head)?.update(cx.tx(), name.to_string(), &nothing)?;
     }
     Ok(())
 }

@@ -54,7 +54,7 @@ impl Healer {
             if !is_there(&pool, bp, at) {
                 continue;
             }
-            let repaired = kept.while_kept(|| shared.store.repair(bp, RepairPurpose::Wrong { is_known: true }));
+            let repaired = kept.while_kept(|| shared.store.repair(bp, at, RepairPurpose::Wrong { is_known: true }));
             let Some(repaired) = repaired else { return };
             note_repaired(&shared.store, &repaired, true, false);
             shared.background.scan.figures.healed(&repaired);
@@ -86,7 +86,7 @@ impl Watch for Healer {
         }
         if let Some(shared) = self.shared.upgrade() {
             let during_scan = shared.background.scan.is_running();
-            shared.background.scan.errors.add(at, bp.logical_birth().0, during_scan);
+            shared.background.scan.errors.add(at, bp.physical_birth().0, during_scan);
         }
     }
 }

@@ -155,7 +155,8 @@ impl Issue<'_> {
         let mut read_bytes = 0;
         let right = self.shared.store.look_at_run(&copies, &mut read_bytes);
         for ((number, copy), right) in entries.iter().zip(right) {
-            let bp = &self.found[*number as usize].bp;
+            let Found { bp, at } = &self.found[*number as usize];
+            let right = right && !self.shared.store.injection().concerns(bp, at);
             if !right && !self.repair(*number, RepairPurpose::Wrong { is_known: false }) {
                 return false;
             }
@@ -169,7 +170,7 @@ impl Issue<'_> {
             return true;
         }
         let Found { bp, at } = &self.found[number as usize];
-        let repaired = self.kept.while_kept(|| self.shared.store.repair(bp, what));
+        let repaired = self.kept.while_kept(|| self.shared.store.repair(bp, at, what));
         let Some(repaired) = repaired else { return false };
         let scans = &self.shared.background.scan;
         note_repaired(&self.shared.store, &repaired, what != RepairPurpose::Missed, true);
@@ -189,7 +190,7 @@ impl Issue<'_> {
         // A log that was not replayed ends with a block that was never written.
         if !repaired.readable && at.level != -2 {
             scans.figures.error();
-            scans.errors.add(at, bp.logical_birth().0, true);
+            scans.errors.add(at, bp.physical_birth().0, true);
             let error = repaired.error.as_deref().unwrap_or_default();
             tracing::warn!(pool = %self.shared.store.name(), block = %at, %error, "a block cannot be read or repaired");
         }

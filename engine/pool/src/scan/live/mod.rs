@@ -34,10 +34,12 @@ mod state;
 mod stop;
 mod transitions;
 
+pub(crate) use error_log::upgrade as upgrade_error_logs;
 pub(crate) use figures::Figures;
 pub(crate) use state::Scans;
 pub use state::{ScanActivity, ScanAnswer, ScanRefused};
 
+use crate::facts::LoggedError;
 use crate::writer::background::Background;
 use crate::writer::spa::{Shared, SyncTx, Writer};
 use block::zevent::class;
@@ -190,6 +192,11 @@ impl Writer {
             }
             Some(_) => transitions::end(cx, state, End::Cancelled).map(Ok),
         })
+    }
+
+    /// Removes entries from the error log, in the next txg: their blocks no longer exist.
+    pub fn forget_errors(&self, entries: &[LoggedError]) {
+        self.shared.background.scan.errors.forget(entries);
     }
 
     /// Begins a resilver of the stale data on devices, or restarts the active one. Returns false if

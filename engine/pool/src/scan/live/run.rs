@@ -174,12 +174,12 @@ fn error_scrub(shared: &Arc<Shared>) -> Result<()> {
         }
         examined += 1;
         let Some((bp, at)) = find_logged(&pool, &at, birth)? else { continue };
-        let repaired = kept.while_kept(|| shared.store.repair(&bp, RepairPurpose::Wrong { is_known: false }));
+        let repaired = kept.while_kept(|| shared.store.repair(&bp, &at, RepairPurpose::Wrong { is_known: false }));
         let Some(repaired) = repaired else { return Ok(()) };
         note_repaired(&shared.store, &repaired, true, true);
         if !repaired.readable {
             errors += 1;
-            shared.background.scan.errors.add(&at, bp.logical_birth().0, true);
+            shared.background.scan.errors.add(&at, bp.physical_birth().0, true);
         }
     }
     shared.change_scan(move |cx, state| {
@@ -220,7 +220,7 @@ fn logged(pool: &Pool) -> Result<Vec<(Bookmark, Option<u64>)>> {
 
 /// Finds the block of a log entry: in the head, or in one of its snapshots.
 fn find_logged(pool: &Pool, at: &Bookmark, birth: Option<u64>) -> Result<Option<(BlkPtr, Bookmark)>> {
-    let is_it = |bp: &BlkPtr| birth.is_none_or(|birth| bp.logical_birth() == Txg(birth));
+    let is_it = |bp: &BlkPtr| birth.is_none_or(|birth| bp.physical_birth() == Txg(birth));
     let mut objset = at.objset;
     for _ in 0..SNAPSHOTS_MAX {
         let place = Bookmark { objset, ..*at };

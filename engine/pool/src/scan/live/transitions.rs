@@ -9,7 +9,7 @@
 //!   * dedup tables are not walked separately: their blocks are examined wherever they are
 //!     referenced
 
-use super::error_log::forget_dataset;
+use super::error_log::{forget_dataset, promoted};
 use super::rebuild_zap;
 use super::state::{Change, START, ScanRefused, Scans, State, is_active, is_paused};
 use crate::scan::dsl_scan::Position;
@@ -31,6 +31,12 @@ impl SyncTx<'_> {
             forget_dataset(self, id)?;
         }
         self.scan_changed(Change::Destroyed { id, next })
+    }
+
+    /// The clone `clone` was promoted: it has the snapshots of `head` up to its origin, of txg
+    /// `origin_txg`.
+    pub fn scan_promoted(&self, clone: u64, head: u64, origin_txg: u64) -> Result<()> {
+        promoted(self, clone, head, origin_txg)
     }
 
     /// `snapshot` was taken of `head`.

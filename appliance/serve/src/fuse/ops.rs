@@ -20,6 +20,7 @@ use files::namespace::{file_system_of, is_synthetic};
 use files::vfs::{Attr, Caller, FileKind, NewNode, NodeId, RenameFlags, SetAttr, SetXattr, SyncKind, Vfs};
 use rustix::io::Errno;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// State that the serving threads share.
 pub(super) struct Ops {
@@ -97,7 +98,7 @@ impl Ops {
     fn shown(&self, dir: NodeId, attr: &Attr) -> Result<Shown, Errno> {
         Ok(Shown {
             entry_ttl: self.mode.entry_ttl(dir, Some(attr.node)),
-            attr_ttl: self.mode.attr_ttl(attr.node),
+            attr_ttl: self.attr_ttl(attr.node),
             node: self.inodes.to_fuse(attr.node),
             generation: self.generation(attr).map_err(|e| self.failed(attr.node, &e))?,
             attr: *attr,
@@ -211,9 +212,18 @@ impl Ops {
         Ok(())
     }
 
+    /// How long the kernel may cache the attributes of `node`. Not at all while the space that it uses
+    /// is not known yet.
+    pub fn attr_ttl(&self, node: NodeId) -> Duration {
+        if self.settle.is_waiting(node) { Duration::ZERO } else { self.mode.attr_ttl(node) }
+    }
+
     /// A file was opened for reading. The kernel sends no READ for an empty file, so the open
     /// counts as the access.
     pub fn opened_for_reading(&self, node: NodeId) {
+        if !self.mode.keeps_access_times() {
+            return;
+        }
         let Ok(before) = self.vfs.attr(node) else { return };
         if before.size != 0 || before.kind != FileKind::Regular {
             return;

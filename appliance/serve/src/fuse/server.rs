@@ -74,11 +74,11 @@ impl Answer for Server {
                 reply.none();
             }
             Op::GetAttr => match self.0.vfs.attr(node) {
-                Ok(attr) => reply.attr(self.0.mode.attr_ttl(node), &attr, InodeMap::shown(node)),
+                Ok(attr) => reply.attr(self.0.attr_ttl(node), &attr, InodeMap::shown(node)),
                 Err(e) => self.fail(node, &e, reply),
             },
             Op::Statx => match self.0.vfs.attr(node) {
-                Ok(attr) => reply.statx(self.0.mode.attr_ttl(node), &attr, InodeMap::shown(node)),
+                Ok(attr) => reply.statx(self.0.attr_ttl(node), &attr, InodeMap::shown(node)),
                 Err(e) => self.fail(node, &e, reply),
             },
             Op::SetAttr(set) => self.set_attr(header, node, set, reply),
@@ -278,7 +278,7 @@ impl Server {
     }
 
     fn accessed(&self, node: NodeId) {
-        if !self.0.mode.read_only {
+        if self.0.mode.keeps_access_times() {
             self.0.vfs.accessed(node);
         }
     }
@@ -301,7 +301,7 @@ impl Server {
         let mut who = caller(header);
         if set.is_empty {
             return match self.0.before_write(&who, node) {
-                Ok(attr) => reply.attr(self.0.mode.attr_ttl(node), &attr, InodeMap::shown(node)),
+                Ok(attr) => reply.attr(self.0.attr_ttl(node), &attr, InodeMap::shown(node)),
                 Err(errno) => reply.error(errno),
             };
         }
@@ -320,7 +320,7 @@ impl Server {
             ..SetAttr::default()
         };
         let answer = move |ops: &Ops| match ops.set_attr(&who, node, &set) {
-            Ok(attr) => reply.attr(ops.mode.attr_ttl(node), &attr, InodeMap::shown(node)),
+            Ok(attr) => reply.attr(ops.attr_ttl(node), &attr, InodeMap::shown(node)),
             Err(errno) => reply.error(errno),
         };
         if set.size.is_none() {

@@ -3,7 +3,7 @@
 //! The space that a file uses is known only when its data is compressed and allocated, in the
 //! transaction group that writes it to disk, seconds after the kernel received the attributes. The
 //! kernel caches them indefinitely, so `du` would keep showing the state at the time of the last
-//! write.
+//! write. Until then it asks for them each time: the txg may be synced sooner.
 
 use super::inode::InodeMap;
 use super::reply::Notifier;
@@ -34,6 +34,11 @@ impl Settle {
         self.0.0.lock().written.insert(node, Instant::now());
     }
 
+    /// Whether `node` was written, and its attributes are not invalidated yet.
+    pub fn is_waiting(&self, node: NodeId) -> bool {
+        self.0.0.lock().written.contains_key(&node)
+    }
+
     /// Makes [`Self::run`] return. The remaining files are not invalidated.
     pub fn end(&self) {
         self.0.0.lock().ended = true;
@@ -62,5 +67,18 @@ impl Settle {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_of_written_files_wait_for_their_space() {
+        let settle = Settle::default();
+        assert!(!settle.is_waiting(NodeId(7)));
+        settle.written(NodeId(7));
+        assert!(settle.is_waiting(NodeId(7)) && !settle.is_waiting(NodeId(8)));
     }
 }

@@ -419,9 +419,14 @@ fn file_systems_are_mounted_according_to_their_properties() {
     // Busy: nothing is changed.
     let held = std::fs::File::open(file("else/g")).expect("opened");
     let busy = format!("cannot unmount '{}': pool or dataset is busy\n", file("else"));
-    for line in
-        ["zfs set mountpoint=none tank/c/b", "zfs destroy -r tank/c", "zfs unmount tank/c/b", "zpool export tank"]
-    {
+    for line in [
+        "zfs set mountpoint=none tank/c/b",
+        "zfs destroy -r tank/c",
+        "zfs destroy -rf tank/c",
+        "zfs unmount tank/c/b",
+        "zfs unmount -f tank/c/b",
+        "zpool export tank",
+    ] {
         assert_eq!((rig.run(line).0, rig.run(line).2), (1, busy.clone()), "{line}");
     }
     assert_eq!(rig.good("zfs get -H -o value mounted tank/c/b"), "yes\n");

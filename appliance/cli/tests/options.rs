@@ -103,10 +103,9 @@ fn mount_heeds_its_options_for_all_file_systems() {
     for (line, first) in [
         ("-l", "missing filesystem argument (specify -a for all)"),
         ("-o ro", "missing filesystem argument (specify -a for all)"),
-        ("-R", "missing filesystem argument (specify -a for all)"),
+        ("-R", "no dataset provided"),
         ("-j -a", "too many arguments"),
         ("-a tank", "too many arguments"),
-        ("-R tank tank/open", "too many arguments"),
         ("-j tank", "too many arguments"),
     ] {
         let (code, _, err) = rig.run(&format!("zfs mount {line}"));
@@ -132,6 +131,14 @@ fn mount_heeds_its_options_for_all_file_systems() {
     let why = format!("cannot mount '{}': directory is not empty\n", rig.path("m/tank/open"));
     assert_eq!(rig.run("zfs mount tank/open"), (1, String::new(), why));
     rig.good("zfs mount -O tank/open");
+    rig.good("zfs mount -o remount,ro,noatime tank/open");
+    let temporary = "readonly\ton\ttemporary\natime\toff\ttemporary\nexec\ton\tdefault\n";
+    assert_eq!(rig.good("zfs get -H -o property,value,source readonly,atime,exec tank/open"), temporary);
+    assert!(std::fs::write(rig.path("m/tank/open/f"), "no").is_err());
+    rig.good("zfs mount -o remount tank/open");
+    assert_eq!(rig.good("zfs get -H -o value,source readonly,atime tank/open"), "off\tdefault\non\tdefault\n");
+    std::fs::write(rig.path("m/tank/open/f"), "yes").expect("written");
+    a_new_mount_point_mounts(&rig);
     rig.good("zfs rename -u tank/secret tank/moved");
     rig.good("zfs mount tank/moved");
     let mounts = || rig.good("zfs mount").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -142,6 +149,30 @@ fn mount_heeds_its_options_for_all_file_systems() {
     assert!(now.contains(&"tank/again".to_owned()) && now.contains(&place("moved")), "{now:?}");
     assert!(!now.contains(&place("again")), "{now:?}");
     assert!(rig.signal("-TERM").success());
+}
+
+/// File systems that were not mounted once stayed so. Facts: `changelist_postfix`.
+fn a_new_mount_point_mounts(rig: &Rig) {
+    let is_mounted = |name: &str| rig.good("zfs mount").split_whitespace().any(|word| word == name);
+    rig.good("zfs create -u -o mountpoint=DIR/m/first tank/placed");
+    rig.good("zfs create -u tank/placed/below");
+    rig.good("zfs create -u -o canmount=noauto tank/placed/by-name");
+    rig.good("zfs set -u mountpoint=DIR/m/second tank/placed");
+    assert!(!is_mounted("tank/placed"));
+    rig.good("zfs set mountpoint=DIR/m/third tank/placed");
+    assert!(is_mounted("tank/placed") && is_mounted("tank/placed/below") && !is_mounted("tank/placed/by-name"));
+    rig.good("zfs mount tank/placed/by-name");
+    // It stays, and with it what it is mounted in.
+    let (code, _, err) = rig.run("zfs unmount -a");
+    assert_eq!((code, err.contains("pool or dataset is busy")), (1, true), "{err}");
+    assert!(is_mounted("tank/placed") && !is_mounted("tank/placed/below") && is_mounted("tank/placed/by-name"));
+    rig.good("zfs unmount tank/placed");
+    std::fs::write(rig.path("m/file"), "no directory").expect("written");
+    let (code, _, err) = rig.run("zfs set mountpoint=DIR/m/file tank/placed");
+    assert_eq!((code, err.contains("failed to create mountpoint")), (0, true), "{err}");
+    assert!(!is_mounted("tank/placed"));
+    rig.good("zfs destroy -r tank/placed");
+    rig.good("zfs mount -R tank tank/open");
 }
 
 #[test]

@@ -90,6 +90,14 @@ fn unmount_unloads_the_keys_of_the_roots_that_it_unmounts() {
     rig.good("zfs unmount -u tank/secret");
     assert_eq!(status(&rig), "unavailable\n");
     rig.good("zfs mount -al");
+    // A clone elsewhere uses the key: nothing is changed.
+    rig.good("zfs snapshot tank/secret@s");
+    rig.good("zfs clone tank/secret@s tank/clone");
+    rig.good("zfs mount tank/clone");
+    assert_eq!(rig.run("zfs unmount -u tank/secret").0, 255);
+    assert!(is_mounted(&rig, "tank/secret") && is_mounted(&rig, "tank/secret/a"));
+    assert_eq!(status(&rig), "available\n");
+    rig.good("zfs unmount tank/clone");
     rig.good("zfs unmount -ua");
     assert_eq!(status(&rig), "unavailable\n");
     assert!(rig.signal("-TERM").success());
@@ -138,7 +146,6 @@ fn mount_heeds_its_options_for_all_file_systems() {
     rig.good("zfs mount -o remount tank/open");
     assert_eq!(rig.good("zfs get -H -o value,source readonly,atime tank/open"), "off\tdefault\non\tdefault\n");
     std::fs::write(rig.path("m/tank/open/f"), "yes").expect("written");
-    a_new_mount_point_mounts(&rig);
     rig.good("zfs rename -u tank/secret tank/moved");
     rig.good("zfs mount tank/moved");
     let mounts = || rig.good("zfs mount").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -149,30 +156,6 @@ fn mount_heeds_its_options_for_all_file_systems() {
     assert!(now.contains(&"tank/again".to_owned()) && now.contains(&place("moved")), "{now:?}");
     assert!(!now.contains(&place("again")), "{now:?}");
     assert!(rig.signal("-TERM").success());
-}
-
-/// File systems that were not mounted once stayed so. Facts: `changelist_postfix`.
-fn a_new_mount_point_mounts(rig: &Rig) {
-    let is_mounted = |name: &str| rig.good("zfs mount").split_whitespace().any(|word| word == name);
-    rig.good("zfs create -u -o mountpoint=DIR/m/first tank/placed");
-    rig.good("zfs create -u tank/placed/below");
-    rig.good("zfs create -u -o canmount=noauto tank/placed/by-name");
-    rig.good("zfs set -u mountpoint=DIR/m/second tank/placed");
-    assert!(!is_mounted("tank/placed"));
-    rig.good("zfs set mountpoint=DIR/m/third tank/placed");
-    assert!(is_mounted("tank/placed") && is_mounted("tank/placed/below") && !is_mounted("tank/placed/by-name"));
-    rig.good("zfs mount tank/placed/by-name");
-    // It stays, and with it what it is mounted in.
-    let (code, _, err) = rig.run("zfs unmount -a");
-    assert_eq!((code, err.contains("pool or dataset is busy")), (1, true), "{err}");
-    assert!(is_mounted("tank/placed") && !is_mounted("tank/placed/below") && is_mounted("tank/placed/by-name"));
-    rig.good("zfs unmount tank/placed");
-    std::fs::write(rig.path("m/file"), "no directory").expect("written");
-    let (code, _, err) = rig.run("zfs set mountpoint=DIR/m/file tank/placed");
-    assert_eq!((code, err.contains("failed to create mountpoint")), (0, true), "{err}");
-    assert!(!is_mounted("tank/placed"));
-    rig.good("zfs destroy -r tank/placed");
-    rig.good("zfs mount -R tank tank/open");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Keys of encrypted datasets from web servers (`keylocation=https://…`).
 //!
 //! As with OpenZFS and libcurl, variables of the environment select certificates, and a certificate
-//! that is itself in the file of trusted ones is accepted for the host that it names, even if it is an
-//! authority or names the host only in its subject. Facts: get_key_material_https in
+//! that is itself in the file of trusted ones is accepted for the host that it names, even if it is
+//! an authority or names the host only in its subject. Facts: get_key_material_https in
 //! lib/libzfs/libzfs_crypto.c, zfsprops(7).
 //!
 //! Invariants:

@@ -62,9 +62,9 @@ impl<'a> PoolMounts<'a> {
 }
 
 impl Remount<'_> {
-    /// Called after they were set, or failed to be set (not `changed`). The properties are set even if a file system
-    /// cannot be mounted at its new place, so the report has lines and no failure. Facts:
-    /// `changelist_postfix` in lib/libzfs/libzfs_changelist.c.
+    /// Called after they were set, or failed to be set (not `changed`). The properties are set even
+    /// if a file system cannot be mounted at its new place, so the report has lines and no failure.
+    /// Facts: `changelist_postfix` in lib/libzfs/libzfs_changelist.c.
     pub fn settle(self, changed: bool) -> MountReport {
         let Self { mounts, dataset, moves, unmounted, below, concerned } = self;
         let Ok(pool) = mounts.house.import(mounts.record) else {
@@ -95,6 +95,8 @@ impl Remount<'_> {
                 }
             }
         }
+        // What is mounted in another one comes after it.
+        names.sort_by_cached_key(|name| rules::plan(&pool, name, Redacted::Mount).ok().map(|plan| plan.place));
         report.merge(mounts.mount_again(&names));
         MountReport { failed: false, ..report }
     }

@@ -103,8 +103,8 @@ pub fn cannot_open(name: &str, error: &errors::Error) -> String {
     admin::verbs::cannot_open(name, error).message
 }
 
-/// Writes all changes of the pool of a dataset, so that the state on disk, which verbs look at, is the
-/// present one. Without a daemon that has the pool, nothing changes it.
+/// Writes all changes of the pool of a dataset, so that the state on disk, which verbs look at, is
+/// the present one. Without a daemon that has the pool, nothing changes it.
 pub fn sync(cx: &Context<'_>, name: &str) -> Result<(), String> {
     let records = cx.state.pools().map_err(|e| format!("{e:#}"))?;
     let record = records.iter().find(|record| record.name == pool_of(name));

@@ -5,11 +5,12 @@ use crate::number::{date_minutes, date_seconds};
 use dataset::property::{self, Property, PropertyDef, Source, Unit, Value, ValueType};
 use dataset::{Entry, View};
 
-/// Most bytes of a value that OpenZFS prints: `ZFS_MAXPROPLEN` less the NUL. Only lists of clones are
-/// longer.
+/// Most bytes of a value that OpenZFS prints: `ZFS_MAXPROPLEN` less the NUL. Only lists of clones
+/// are longer.
 const VALUE_BYTES_MAX: usize = 8191;
 
-/// The text of a value; `literal`: exact numbers (`-p`). One that is too long is cut, as by OpenZFS.
+/// The text of a value; `literal`: exact numbers (`-p`). One that is too long is cut, as by
+/// OpenZFS.
 pub fn text(property: &Property, literal: bool) -> String {
     let mut text = match property.time {
         Some(seconds) if !literal && property.name == "creation" => date_minutes(seconds),

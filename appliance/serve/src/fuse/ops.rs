@@ -212,8 +212,8 @@ impl Ops {
         Ok(())
     }
 
-    /// How long the kernel may cache the attributes of `node`. Not at all while the space that it uses
-    /// is not known yet.
+    /// How long the kernel may cache the attributes of `node`. Not at all while the space that it
+    /// uses is not known yet.
     pub fn attr_ttl(&self, node: NodeId) -> Duration {
         if self.settle.is_waiting(node) { Duration::ZERO } else { self.mode.attr_ttl(node) }
     }

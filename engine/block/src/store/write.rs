@@ -28,8 +28,8 @@ impl WriteStore {
         Ok(self.keep(self.write_patiently(txg, data, policy, at, keys.into(), zio::Replaced::Nothing)?, at))
     }
 
-    /// As [`WriteStore::write`], unless `present`, the block from an earlier txg that this one would
-    /// replace, holds the same contents in the same form, and the policy allows it to stay
+    /// As [`WriteStore::write`], unless `present`, the block from an earlier txg that this one
+    /// would replace, holds the same contents in the same form, and the policy allows it to stay
     /// ([`WritePolicy::may_keep`]). Then nothing is written, and the result is `present`.
     pub fn write_or_keep(
         &self,

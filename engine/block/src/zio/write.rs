@@ -243,8 +243,8 @@ impl Writing<'_> {
         is_plain && old.physical_birth() == Txg(self.txg) && old.dvas().count() == usize::from(self.copies())
     }
 
-    /// Whether `present` stays, because it is the same as `new`, the block about to be placed. Facts:
-    /// `zio_nop_write` in module/zfs/zio.c.
+    /// Whether `present` stays, because it is the same as `new`, the block about to be placed.
+    /// Facts: `zio_nop_write` in module/zfs/zio.c.
     fn stays(&self, present: &BlkPtr, new: &BlkPtr) -> bool {
         let form = |bp: &BlkPtr| {
             (bp.checksum_kind().ok(), bp.checksum(), bp.compression().ok(), bp.lsize_bytes(), bp.psize_bytes())

@@ -83,8 +83,8 @@ impl<'r> Receiver<'r> {
             let unmounted = PoolMounts::new(&mounter, &owner.house, self.record).unmount_placed(name, false);
             unmounted.map_err(|e| Error::invalid(name, cannot_unmount(&e)))?;
         } else if let Some(owner) = &self.owner {
-            // A file system that is replaced as a whole is not detached from its users, as with OpenZFS on
-            // Linux.
+            // A file system that is replaced as a whole is not detached from its users, as with
+            // OpenZFS on Linux.
             let force = self.asked.force_unmount && !is_replaced;
             let names = crate::mounts::unmount_placed(owner, self.record, name, force);
             let names = names.map_err(|why| Error::invalid(name, why))?;

@@ -2,7 +2,7 @@
 
 use crate::kept_keys;
 use crate::verbs::line::line;
-use crate::verbs::{Invocation, Kind, Reason, Refusal};
+use crate::verbs::{Invocation, Reason, Refusal};
 use dataset::{Dataset, write};
 use errors::{Error, Refusal as Denied};
 
@@ -17,10 +17,6 @@ pub fn run(invocation: &Invocation<'_>, name: &str) -> Result<(), Refusal> {
     let record = invocation.record("promote", name)?;
     // The origin that the caller may promote from.
     let mut checked = None;
-    if name.contains('%') {
-        // The hidden clone of an unfinished receive.
-        return Err(Reason::new(Kind::Invalid, "invalid argument").refuse(&format!("cannot promote '{name}'")));
-    }
     let permitted = invocation.permit(&record, |caller, tree| {
         caller.require(tree, name, &["promote", "mount"])?;
         let origin = tree.dataset(name)?.origin()?;

@@ -227,10 +227,13 @@ impl Unmounter {
     /// `devices`, `no_exec` and `no_atime`. Requires root. Fails with `ResourceBusy` if it is to be
     /// read-only and files are open for writing.
     pub fn remount(&self, options: &MountOptions) -> io::Result<()> {
-        match self.still_ours() {
-            true => sys::remount(&self.0.dir, flags(options, self.0.vfs_read_only)),
-            false => Err(io::ErrorKind::NotFound.into()),
+        if !self.still_ours() {
+            return Err(io::ErrorKind::NotFound.into());
         }
+        let flags = flags(options, self.0.vfs_read_only);
+        // Without a flag for access times, the kernel keeps those that it has.
+        let default = if flags & libc::MS_NOATIME == 0 { libc::MS_RELATIME } else { 0 };
+        sys::remount(&self.0.dir, flags | default)
     }
 
     /// Unmounts, or detaches the tree if it is in use (`MNT_DETACH`): it disappears from the

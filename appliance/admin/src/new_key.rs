@@ -18,6 +18,9 @@ pub type Material = Zeroizing<Vec<u8>>;
 /// Prompts a user for a key of that format, twice if it is new, or reads it from piped input.
 pub type AskNew<'a> = dyn Fn(&str) -> Result<Material> + 'a;
 
+/// Reads a key from a web server, by its URL.
+pub type Fetch<'a> = dyn Fn(&str) -> Result<Material> + 'a;
+
 /// Returns the key required by the properties of a new dataset; `None` if it has no key of its own.
 /// `present` is the format of its current key, if that does not change.
 pub fn ask(
@@ -25,6 +28,7 @@ pub fn ask(
     dataset: &str,
     present: Option<&str>,
     ask: &AskNew<'_>,
+    fetch: &Fetch<'_>,
 ) -> Result<Option<Material>> {
     let value = |name: &str| properties.iter().rev().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
     if value("encryption") == Some("off") {
@@ -38,7 +42,7 @@ pub fn ask(
     let key = match KeyLocation::parse(location) {
         Some(KeyLocation::File(path)) => from_file(Path::new(&path), format)?,
         Some(KeyLocation::Prompt) => ask(format)?,
-        Some(KeyLocation::Url(url)) => bail!("unsupported: keys from a web server ('{url}')"),
+        Some(KeyLocation::Url(url)) => used(format, fetch(&url)?),
         Some(KeyLocation::None) | None => bail!("invalid keylocation"),
     };
     check(format, &key)
@@ -50,12 +54,16 @@ pub fn ask(
 /// Reads the key from a file.
 pub fn from_file(path: &Path, format: &str) -> Result<Material> {
     let shown = || format!("Failed to open key material file: {}", path.display());
-    let mut bytes = Zeroizing::new(read(path, FILE_BYTES_MAX).with_context(shown)?);
+    Ok(used(format, Zeroizing::new(read(path, FILE_BYTES_MAX).with_context(shown)?)))
+}
+
+/// The part of a file that is the key: its first line, unless the key is raw.
+pub(crate) fn used(format: &str, mut bytes: Material) -> Material {
     if format != "raw" {
         let line = bytes.iter().position(|b| *b == b'\n').unwrap_or(bytes.len());
         bytes.truncate(line);
     }
-    Ok(bytes)
+    bytes
 }
 
 /// Reads a regular file of at most `max` bytes. Anything else is refused: reading a FIFO could wait
@@ -107,19 +115,34 @@ mod tests {
         std::fs::write(&path, "password\nnot this\n").expect("written");
         let location = format!("file://{}", path.display());
         let no_terminal = |_: &str| bail!("there is no terminal");
+        let no_server = |url: &str| bail!("{url} is not there");
         let with_file = properties(&[("keyformat", "passphrase"), ("keylocation", &location)]);
-        let key = ask(&with_file, "tank/e", None, &no_terminal).expect("readable").expect("a key");
+        let key = ask(&with_file, "tank/e", None, &no_terminal, &no_server).expect("readable").expect("a key");
         assert_eq!(key.as_slice(), b"password");
         let properties_given = properties(&[("keyformat", "passphrase")]);
-        assert!(ask(&properties_given, "tank/e", None, &no_terminal).is_err());
+        assert!(ask(&properties_given, "tank/e", None, &no_terminal, &no_server).is_err());
+        let with_url = properties(&[("keyformat", "passphrase"), ("keylocation", "https://keys.example/k")]);
+        let server = |url: &str| match url {
+            "https://keys.example/k" => Ok(Zeroizing::new(b"from afar\nnot this".to_vec())),
+            other => bail!("{other}"),
+        };
+        let key = ask(&with_url, "tank/e", None, &no_terminal, &server).expect("readable").expect("a key");
+        assert_eq!(key.as_slice(), b"from afar");
+        let why = ask(&with_url, "tank/e", None, &no_terminal, &no_server).unwrap_err().to_string();
+        assert_eq!(why, "https://keys.example/k is not there");
         let short = |_: &str| Ok(Zeroizing::new(b"short".to_vec()));
-        assert_eq!(ask(&properties_given, "t", None, &short).unwrap_err().to_string(), "Passphrase too short (min 8).");
+        assert_eq!(
+            ask(&properties_given, "t", None, &short, &no_server).unwrap_err().to_string(),
+            "Passphrase too short (min 8)."
+        );
         let fifo = dir.path().join("fifo");
         let made = std::process::Command::new("mkfifo").arg(&fifo).status().expect("mkfifo");
         assert!(made.success());
         for other in [&fifo, &dir.path().to_owned()] {
             assert!(format!("{:#}", from_file(other, "hex").unwrap_err()).contains("not a regular file"));
         }
-        assert!(ask(&properties(&[("compression", "lz4")]), "t", None, &no_terminal).expect("no key").is_none());
+        assert!(
+            ask(&properties(&[("compression", "lz4")]), "t", None, &no_terminal, &no_server).expect("no key").is_none()
+        );
     }
 }

@@ -21,7 +21,8 @@ pub const COMMAND_BYTES_PATH: &str = "/v1/commands/bytes";
 /// Where bytes for standard output are read.
 pub const COMMAND_OUTPUT_PATH: &str = "/v1/commands/output";
 /// Variables of the client's environment that commands look at.
-pub const COMMAND_ENVIRONMENT: &[&str] = &["ZPOOL_IMPORT_PATH", "TZ"];
+pub const COMMAND_ENVIRONMENT: &[&str] =
+    &["ZPOOL_IMPORT_PATH", "TZ", "SSL_CA_CERT_FILE", "SSL_CA_CERT_PATH", "SSL_CLIENT_CERT_FILE", "SSL_CLIENT_KEY_FILE"];
 
 /// A command as on the command line: runs with the same code, options, text and exit code.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -5,8 +5,9 @@ use crate::exit_code::SOME_FAILED;
 use admin::mounts::{MountReport, Mounter};
 use admin::state::State;
 use admin::verbs::{Caller, Invocation, Refusal, Unprivileged};
-use daemon::Owner;
+use daemon::{Owner, key_server};
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Output and state of a verb.
@@ -84,6 +85,10 @@ impl<'a> Context<'a> {
                 crate::mount_process::release_elsewhere(&state, record, force)
             }),
             check_share: daemon::exports::is_understood,
+            fetch: Box::new(move |url| {
+                let file = |name: &str| client.absolute(Path::new(&client.variable(name)?)).ok();
+                key_server::get(url, &key_server::Certificates::new(file)).map_err(anyhow::Error::msg)
+            }),
             is_gone: Box::new(move || client.is_gone()),
         }
     }

@@ -2,9 +2,10 @@
 
 use crate::context::Context;
 use crate::mount_process::places;
-use admin::mounts::{Mounted, PoolMounts, cannot_unmount};
+use admin::mounts::{Mounted, Plan, PoolMounts, cannot_unmount};
 use admin::state::Imported;
 use daemon::Owner;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,6 +24,12 @@ pub fn mounted(cx: &Context<'_>) -> Vec<(String, String)> {
         }
         None => crate::mount_table::mounted(),
     }
+}
+
+/// How the datasets are mounted that this process mounted according to their properties.
+pub fn plans(cx: &Context<'_>) -> HashMap<String, Plan> {
+    let all = cx.owner.iter().flat_map(|owner| owner.mounts.list()).filter(|m| !m.by_hand);
+    all.map(|m| (m.dataset, m.plan)).collect()
 }
 
 /// Whether a mount belongs to a pool of this state directory: another user may have mounted a pool

@@ -419,14 +419,20 @@ fn file_systems_are_mounted_according_to_their_properties() {
     // Busy: nothing is changed.
     let held = std::fs::File::open(file("else/g")).expect("opened");
     let busy = format!("cannot unmount '{}': pool or dataset is busy\n", file("else"));
-    for line in
-        ["zfs set mountpoint=none tank/c/b", "zfs destroy -r tank/c", "zfs unmount tank/c/b", "zpool export tank"]
-    {
+    for line in [
+        "zfs set mountpoint=none tank/c/b",
+        "zfs destroy -r tank/c",
+        "zfs destroy -rf tank/c",
+        "zfs unmount tank/c/b",
+        "zfs unmount -f tank/c/b",
+        "zpool export tank",
+    ] {
         assert_eq!((rig.run(line).0, rig.run(line).2), (1, busy.clone()), "{line}");
     }
     assert_eq!(rig.good("zfs get -H -o value mounted tank/c/b"), "yes\n");
     drop(held);
     rig.good("zfs mount -a");
+    a_new_mount_point_mounts(&rig);
     rig.good("zfs set canmount=off tank/c");
     let all = ["tank/c/b", "m/else", "tank", "m/tank", "tank/not", "m/tank/not"];
     assert_eq!(mounted(), all);
@@ -449,6 +455,31 @@ fn file_systems_are_mounted_according_to_their_properties() {
     assert!(rig.signal("-TERM").success());
     let left = std::fs::read_to_string("/proc/self/mounts").expect("there");
     assert!(!left.contains(&rig.path("")), "{left}");
+}
+
+/// File systems that were not mounted once stayed so. Facts: `changelist_postfix`.
+fn a_new_mount_point_mounts(rig: &Rig) {
+    let is_mounted = |name: &str| rig.good("zfs mount").split_whitespace().any(|word| word == name);
+    rig.good("zfs create -u -o mountpoint=DIR/m/first tank/placed");
+    rig.good("zfs create -u tank/placed/below");
+    rig.good("zfs create -u -o canmount=noauto tank/placed/by-name");
+    rig.good("zfs set -u mountpoint=DIR/m/second tank/placed");
+    assert!(!is_mounted("tank/placed"));
+    rig.good("zfs set mountpoint=DIR/m/third tank/placed");
+    assert!(is_mounted("tank/placed") && is_mounted("tank/placed/below") && !is_mounted("tank/placed/by-name"));
+    rig.good("zfs mount tank/placed/by-name");
+    // It stays, and with it what it is mounted in.
+    let (code, _, err) = rig.run("zfs unmount -a");
+    assert_eq!((code, err.contains("pool or dataset is busy")), (1, true), "{err}");
+    assert!(is_mounted("tank/placed") && !is_mounted("tank/placed/below") && is_mounted("tank/placed/by-name"));
+    rig.good("zfs unmount tank/placed");
+    std::fs::write(rig.path("m/file"), "no directory").expect("written");
+    let (code, _, err) = rig.run("zfs set mountpoint=DIR/m/file tank/placed");
+    assert_eq!((code, err.contains("failed to create mountpoint")), (0, true), "{err}");
+    assert!(!is_mounted("tank/placed"));
+    rig.good("zfs destroy -r tank/placed");
+    rig.good("zfs mount -R tank tank/c");
+    rig.good("zfs mount -a");
 }
 
 /// Before, a path was no name of a dataset.

@@ -20,7 +20,7 @@ impl Rig {
         self.good("zpool sync tank");
     }
 
-    fn names(&self) -> Vec<String> {
+    fn damaged_names(&self) -> Vec<String> {
         let status = self.good("zpool status -v tank");
         let listed = status.lines().filter_map(|line| line.strip_prefix("        "));
         let dir = self.folder().display().to_string();
@@ -49,28 +49,28 @@ fn damage_is_named_in_snapshots_and_clones_until_it_is_gone() {
         names
     };
     let expected = |names: &[&str]| sorted(names.iter().map(|name| (*name).to_owned()).collect());
-    assert_eq!(sorted(rig.names()), expected(&all));
+    assert_eq!(sorted(rig.damaged_names()), expected(&all));
     // A scrub of the log meets the injected error, too.
     rig.good("zpool scrub -e -w tank");
-    assert_eq!(sorted(rig.names()), expected(&all));
+    assert_eq!(sorted(rig.damaged_names()), expected(&all));
     rig.good("zpool scrub -w tank");
-    assert_eq!(sorted(rig.names()), expected(&all));
+    assert_eq!(sorted(rig.damaged_names()), expected(&all));
     std::fs::remove_file(rig.path("tank/f")).expect("removed");
     rig.good("zfs snapshot tank/c@t");
-    assert_eq!(sorted(rig.names()), expected(&["tank@s:/f", "DIR/tank/c/f", "tank/c@t:/f"]));
+    assert_eq!(sorted(rig.damaged_names()), expected(&["tank@s:/f", "DIR/tank/c/f", "tank/c@t:/f"]));
     rig.good("zfs promote tank/c");
-    assert_eq!(sorted(rig.names()), expected(&["tank/c@s:/f", "DIR/tank/c/f", "tank/c@t:/f"]));
+    assert_eq!(sorted(rig.damaged_names()), expected(&["tank/c@s:/f", "DIR/tank/c/f", "tank/c@t:/f"]));
     // The dataset in which it was found goes, the damage stays.
     rig.good("inject -c all");
     std::fs::remove_file(rig.path("tank/c/f")).expect("removed");
     rig.good("zfs destroy tank/c@t");
-    assert_eq!(sorted(rig.names()), expected(&["tank/c@s:/f"]));
+    assert_eq!(sorted(rig.damaged_names()), expected(&["tank/c@s:/f"]));
     // Nothing has it any more: the entry is removed when it is looked up.
     rig.good("zfs snapshot tank/c@u");
     rig.good("zfs promote tank");
     rig.good("zfs destroy -r tank/c");
     rig.good("zfs destroy tank@s");
-    assert_eq!(rig.names(), Vec::<String>::new());
+    assert_eq!(rig.damaged_names(), Vec::<String>::new());
     rig.good("zpool sync tank");
     assert!(rig.good("zpool status -v tank").contains(NONE));
 }
@@ -89,9 +89,9 @@ fn a_scrub_of_the_log_forgets_what_can_be_read_again() {
 fn an_old_log_gets_the_new_form_when_the_feature_is_enabled() {
     let Some(rig) = Rig::with_clone("-o feature@head_errlog=disabled") else { return };
     rig.damage("f");
-    assert_eq!(rig.names(), ["DIR/tank/f"]);
+    assert_eq!(rig.damaged_names(), ["DIR/tank/f"]);
     rig.good("zpool set feature@head_errlog=enabled tank");
-    assert_eq!(rig.names().len(), 3, "{:?}", rig.names());
+    assert_eq!(rig.damaged_names().len(), 3, "{:?}", rig.damaged_names());
     rig.good("inject -c all");
     rig.good("zpool scrub -w tank");
     assert!(rig.good("zpool status -v tank").contains(NONE));

@@ -90,6 +90,14 @@ fn unmount_unloads_the_keys_of_the_roots_that_it_unmounts() {
     rig.good("zfs unmount -u tank/secret");
     assert_eq!(status(&rig), "unavailable\n");
     rig.good("zfs mount -al");
+    // A clone elsewhere uses the key: nothing is changed.
+    rig.good("zfs snapshot tank/secret@s");
+    rig.good("zfs clone tank/secret@s tank/clone");
+    rig.good("zfs mount tank/clone");
+    assert_eq!(rig.run("zfs unmount -u tank/secret").0, 255);
+    assert!(is_mounted(&rig, "tank/secret") && is_mounted(&rig, "tank/secret/a"));
+    assert_eq!(status(&rig), "available\n");
+    rig.good("zfs unmount tank/clone");
     rig.good("zfs unmount -ua");
     assert_eq!(status(&rig), "unavailable\n");
     assert!(rig.signal("-TERM").success());
@@ -103,10 +111,9 @@ fn mount_heeds_its_options_for_all_file_systems() {
     for (line, first) in [
         ("-l", "missing filesystem argument (specify -a for all)"),
         ("-o ro", "missing filesystem argument (specify -a for all)"),
-        ("-R", "missing filesystem argument (specify -a for all)"),
+        ("-R", "no dataset provided"),
         ("-j -a", "too many arguments"),
         ("-a tank", "too many arguments"),
-        ("-R tank tank/open", "too many arguments"),
         ("-j tank", "too many arguments"),
     ] {
         let (code, _, err) = rig.run(&format!("zfs mount {line}"));
@@ -132,6 +139,13 @@ fn mount_heeds_its_options_for_all_file_systems() {
     let why = format!("cannot mount '{}': directory is not empty\n", rig.path("m/tank/open"));
     assert_eq!(rig.run("zfs mount tank/open"), (1, String::new(), why));
     rig.good("zfs mount -O tank/open");
+    rig.good("zfs mount -o remount,ro,noatime tank/open");
+    let temporary = "readonly\ton\ttemporary\natime\toff\ttemporary\nexec\ton\tdefault\n";
+    assert_eq!(rig.good("zfs get -H -o property,value,source readonly,atime,exec tank/open"), temporary);
+    assert!(std::fs::write(rig.path("m/tank/open/f"), "no").is_err());
+    rig.good("zfs mount -o remount tank/open");
+    assert_eq!(rig.good("zfs get -H -o value,source readonly,atime tank/open"), "off\tdefault\non\tdefault\n");
+    std::fs::write(rig.path("m/tank/open/f"), "yes").expect("written");
     rig.good("zfs rename -u tank/secret tank/moved");
     rig.good("zfs mount tank/moved");
     let mounts = || rig.good("zfs mount").split_whitespace().map(str::to_owned).collect::<Vec<_>>();

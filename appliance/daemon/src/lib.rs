@@ -27,6 +27,7 @@ pub mod flows;
 mod health;
 pub mod http;
 pub mod jobs;
+pub mod key_server;
 mod lines;
 pub mod mounts;
 pub mod nbd;

@@ -33,7 +33,7 @@ struct Entry {
 }
 
 enum How {
-    Own(Unmounter),
+    Own(Unmounter, MountOptions),
     /// Mounted by `weir mount` as a whole tree.
     Tree(TreeUnmounter),
     /// Shown through the mount with this number.
@@ -44,7 +44,7 @@ impl How {
     /// `None`: it has no mount of its own.
     fn way(&self) -> Option<Way> {
         match self {
-            Self::Own(own) => Some(Way::Own(own.clone())),
+            Self::Own(own, _) => Some(Way::Own(own.clone())),
             Self::Tree(tree) => Some(Way::Tree(tree.clone())),
             Self::Through(_) => None,
         }
@@ -132,7 +132,7 @@ impl Mounts {
             return Err(io::Error::new(ErrorKind::AlreadyExists, "filesystem already mounted"));
         }
         let root = rustix::process::geteuid().is_root();
-        let first_format = || Ok::<_, anyhow::Error>(errata::is_first_format(&pool.datasets()?.dataset(dataset)?)?);
+        let first_format = || errata::is_first_format(&pool.datasets()?.dataset(dataset)?);
         if !plan.read_only && first_format().map_err(|e| other(&format!("{e:#}")))? {
             let why = "it is encrypted in the first format, which is only read: mount it with '-o ro'";
             return Err(io::Error::new(ErrorKind::Unsupported, why));
@@ -163,8 +163,32 @@ impl Mounts {
         let unmounter = handle.unmounter();
         let mounted =
             Mounted { pool: pool.guid(), dataset: dataset.to_owned(), place, plan: plan.clone(), by_hand: false };
-        let id = self.add(mounted, How::Own(unmounter));
+        let id = self.add(mounted, How::Own(unmounter, options));
         self.watch(id, move || handle.wait())
+    }
+
+    /// Changes the options of a mounted dataset to those of `plan`, at its present place.
+    pub fn remount(&self, dataset: &str, plan: &Plan) -> io::Result<()> {
+        let found = self.shared.0.lock().entries.iter().find(|e| e.mounted.dataset == dataset).map(|e| match &e.how {
+            How::Own(own, options) => Some((e.id, own.clone(), options.no_atime.clone())),
+            How::Tree(_) | How::Through(_) => None,
+        });
+        let (id, own, no_atime) = match found {
+            Some(Some(found)) => found,
+            Some(None) => {
+                return Err(io::Error::new(ErrorKind::Unsupported, "unsupported: remounting a part of a mount"));
+            }
+            None => return Err(io::Error::new(ErrorKind::NotFound, "not currently mounted")),
+        };
+        let before = no_atime.swap(plan.no_atime, Ordering::Relaxed);
+        if let Err(error) = own.remount(&MountOptions { no_atime: no_atime.clone(), ..options(plan) }) {
+            no_atime.store(before, Ordering::Relaxed);
+            return Err(error);
+        }
+        if let Some(entry) = self.shared.0.lock().entries.iter_mut().find(|e| e.id == id) {
+            entry.mounted.plan = Plan { place: entry.mounted.place.clone(), ..plan.clone() };
+        }
+        Ok(())
     }
 
     /// Mounts a dataset with its descendants at any place, as `weir mount` does. Returns the mount
@@ -399,6 +423,7 @@ fn options(plan: &Plan) -> MountOptions {
         devices: plan.devices,
         no_exec: plan.no_exec,
         shared: plan.shared,
+        no_atime: Arc::new(AtomicBool::new(plan.no_atime)),
         ..MountOptions::default()
     }
 }

@@ -97,6 +97,12 @@ impl Owner {
         }
     }
 
+    /// Unmounts a dataset, but not file systems mounted inside it. Fails if it is in use.
+    pub fn unmount(&self, dataset: &str) -> io::Result<()> {
+        self.release(dataset);
+        self.mounts.unmount(dataset, false)
+    }
+
     /// Waits until commands may run; `None`: the process is stopping.
     pub fn begin(self: &Arc<Self>) -> Option<Running> {
         let mut work = self.work.lock();

@@ -104,6 +104,18 @@ pub enum Dedup {
 }
 
 impl WritePolicy {
+    /// Whether contents that the block being overwritten holds already may stay there: data with
+    /// compression and a checksum that identifies contents. ZFS name: nopwrite. Facts:
+    /// `dmu_write_policy` in module/zfs/dmu.c, `zio_checksum_table`.
+    pub fn may_keep(&self) -> bool {
+        use Checksum::{Blake3, EdonR, Sha256, Sha512, Skein};
+        self.level == 0
+            && !self.object_type.is_metadata()
+            && self.dedup == Dedup::Off
+            && self.compression != Compress::Off
+            && matches!(self.checksum, Sha256 | Sha512 | Skein | EdonR | Blake3)
+    }
+
     /// The policy of the pool's own metadata: fletcher4, LZ4, three copies.
     pub fn metadata(object_type: ObjectType, level: u8) -> Self {
         Self {

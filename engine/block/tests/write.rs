@@ -82,6 +82,42 @@ fn every_checksum_and_compression_reads_back() {
     assert!(matches!(bench.store.write(TXG, Bytes::from(data), &wrong, &AT, None), Err(Error::Invalid { .. })));
 }
 
+/// ZFS name: nopwrite.
+#[test]
+fn contents_that_the_replaced_block_has_are_not_written_again() {
+    let bench = bench(Layout::Mirror(2), 9);
+    let policy = |checksum| WritePolicy { checksum, compression: Compress::Lz4, ..policy() };
+    let data = half(4, 131_072);
+    let again = |present: &BlkPtr, data: &[u8], policy: &WritePolicy| {
+        let data = Bytes::copy_from_slice(data);
+        bench.store.write_or_keep(TXG + 1, present, data, policy, &AT, None).unwrap()
+    };
+    for checksum in [Checksum::Sha256, Checksum::Sha512, Checksum::Skein, Checksum::EdonR, Checksum::Blake3] {
+        let policy = policy(checksum);
+        let bp = write(&bench.store, &data, &policy, None);
+        assert_eq!(again(&bp, &data, &policy), bp, "{checksum:?}");
+        check(&bench, &bp, &data, None);
+        // Other contents, and the same in another form.
+        for (data, policy) in [
+            (half(5, 131_072), policy),
+            (data.clone(), WritePolicy { copies: 2, ..policy }),
+            (data.clone(), WritePolicy { compression: Compress::Off, ..policy }),
+            (data.clone(), WritePolicy { compression: Compress::Gzip(6), ..policy }),
+            (data.clone(), WritePolicy { checksum: Checksum::Fletcher4, ..policy }),
+        ] {
+            let new = again(&bp, &data, &policy);
+            assert_eq!(new.logical_birth(), Txg(TXG + 1));
+            assert_ne!(new.dva(0), bp.dva(0));
+            check(&bench, &new, &data, None);
+        }
+        assert_eq!(again(&BlkPtr::HOLE, &data, &policy).logical_birth(), Txg(TXG + 1));
+    }
+    // Equal checksums of this kind do not mean equal contents.
+    let weak = policy(Checksum::Fletcher4);
+    let bp = write(&bench.store, &data, &weak, None);
+    assert_eq!(again(&bp, &data, &weak).logical_birth(), Txg(TXG + 1));
+}
+
 /// Regression: for months a gzip level wrote blocks that could not be decompressed, and every
 /// verification called them clean, because their checksums were right.
 #[test]

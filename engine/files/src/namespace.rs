@@ -123,7 +123,8 @@ impl Namespace {
                 self.place(&mut opened, root, child);
             }
         }
-        if provider.control() == Control::Visible {
+        // Listed while it is visible.
+        if provider.control() != Control::Absent {
             let control = self.made(Made::Control(number));
             opened.extras.entry(root).or_default().add(CONTROL, control);
         }
@@ -183,6 +184,12 @@ impl Namespace {
 
     fn is_root(opened: &Opened, node: NodeId) -> bool {
         node == opened.vfs.root()
+    }
+
+    /// Whether `node`, an entry of the root of `opened`, is a control directory that is hidden now.
+    fn is_hidden(&self, opened: &Opened, name: &[u8], node: NodeId) -> bool {
+        let is_visible = || opened.provider.as_ref().is_some_and(|p| p.control() == Control::Visible);
+        name == CONTROL && node == self.made(Made::Control(opened.number)) && !is_visible()
     }
 
     fn has_control(opened: &Opened) -> bool {

@@ -3,12 +3,12 @@
 
 use block::{Bookmark, Store};
 use object::{NewObject, ObjectSet, Tx};
-use ondisk::{BlkPtr, ObjectType, ObjsetKind};
+use ondisk::{BlkPtr, Checksum, ObjectType, ObjsetKind};
 use rig::Chance;
 use rig::sync::{Syncing, store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 #[derive(Clone, Default)]
 struct Model {
@@ -234,6 +234,41 @@ fn a_txg_synced_during_a_read_does_not_restore_replaced_data() {
     object.read_pieces(0, 8 * BLOCK, take).unwrap();
     let blocks: Vec<u8> = read.chunks(BLOCK).map(|block| block[0]).collect();
     assert_eq!(blocks, [1, 1, 1, 1, 1, 2, 1, 1]);
+}
+
+/// ZFS name: nopwrite.
+#[test]
+fn blocks_that_are_overwritten_with_their_contents_stay() {
+    const BLOCK: usize = 4096;
+    let (store, _allocator) = store();
+    let set = ObjectSet::open_live(&store, None, 5, None, ObjsetKind::Other).unwrap();
+    // Blocks of data that are born and killed.
+    let sync = |txg, checksum| {
+        let count = [AtomicUsize::new(0), AtomicUsize::new(0)];
+        let watch = |bp: &BlkPtr, is_born: bool| {
+            if bp.object_type() == ObjectType::PLAIN_FILE_CONTENTS && bp.level() == 0 && !bp.is_hole() {
+                count[usize::from(!is_born)].fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        set.sync(&Syncing { checksum, watch: &watch, ..Syncing::new(txg, &store) }).unwrap();
+        count.map(AtomicUsize::into_inner)
+    };
+    let mut data = rig::noise(1, 8 * BLOCK);
+    let tx = Tx::open(10, Box::new(()));
+    let id = set.create_object(&tx, &NewObject::new(ObjectType::PLAIN_FILE_CONTENTS, BLOCK as u32)).unwrap().id();
+    let write = |tx: Tx, data: &[u8]| set.object(id).unwrap().write_at(&tx, 0, data).unwrap();
+    write(tx, &data);
+    assert_eq!(sync(10, Checksum::Sha256), [8, 0]);
+    data[5 * BLOCK] ^= 1;
+    write(Tx::open(11, Box::new(())), &data);
+    assert_eq!(sync(11, Checksum::Sha256), [1, 1]);
+    // Equal sums of this kind do not mean equal contents.
+    write(Tx::open(12, Box::new(())), &data);
+    assert_eq!(sync(12, Checksum::Fletcher4), [8, 8]);
+    write(Tx::open(13, Box::new(())), &data);
+    assert_eq!(sync(13, Checksum::Fletcher4), [8, 8]);
+    let read = set.object(id).unwrap().read_vec(0, 8 * BLOCK).unwrap();
+    assert!(read[..] == data[..]);
 }
 
 #[test]

@@ -247,7 +247,8 @@ fn panic_in_writes(bench: &Bench, yes: bool) {
 
 #[test]
 fn a_panic_below_the_syncing_thread_stops_the_pool() {
-    // On a busy machine a disk may seem slow, and then other threads write its blocks: the next test.
+    // On a busy machine a disk may seem slow, and then other threads write its blocks: the next
+    // test.
     let writes_here = || {
         let bench = bench();
         let txg = change(&bench.writer).unwrap();

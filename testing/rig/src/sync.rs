@@ -102,7 +102,7 @@ pub fn store_on(device: Arc<dyn Device>, freed: Freed) -> (Arc<WriteStore>, Arc<
     (WriteStore::new(store, allocator.clone()), allocator)
 }
 
-/// Syncs an object set without a pool's policy: fletcher4, lz4, freed blocks are free at once.
+/// Syncs an object set without a pool's policy: lz4, freed blocks are free at once.
 pub struct Syncing<'a> {
     pub txg: u64,
     pub store: &'a WriteStore,
@@ -110,6 +110,8 @@ pub struct Syncing<'a> {
     pub repeats: bool,
     pub copies: u8,
     pub root_copies: u8,
+    /// Checksum of data; that of metadata is fletcher4.
+    pub checksum: Checksum,
     /// Whether contents that compress well are stored in their pointers.
     pub embeds: bool,
     /// Called for each block: true when it is born, false when it is killed or forgotten.
@@ -127,6 +129,7 @@ impl<'a> Syncing<'a> {
             repeats: false,
             copies: 1,
             root_copies: 1,
+            checksum: Checksum::Fletcher4,
             embeds: true,
             watch: &|_, _| {},
             used_bytes: AtomicI64::new(0),
@@ -157,7 +160,7 @@ impl SyncContext for Syncing<'_> {
         WritePolicy {
             object_type: what.object_type,
             level: what.level,
-            checksum: Checksum::Fletcher4,
+            checksum: if what.level == 0 { self.checksum } else { Checksum::Fletcher4 },
             compression: Compress::Lz4,
             copies: self.copies,
             class: Default::default(),

@@ -8,7 +8,8 @@
 //!   * a change for which a file system cannot be unmounted does not happen: those unmounted before
 //!     it are mounted again
 //!   * failures to mount are reported, and change the exit code only for root: other users cannot
-//!     create most mount points, and can use their pools anyway
+//!     create most mount points, and can use their pools anyway. Setting a property never fails
+//!     because of them
 
 mod remount;
 pub mod rules;

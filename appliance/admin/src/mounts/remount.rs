@@ -1,22 +1,27 @@
 //! Properties that determine where and how file systems are mounted: what changing them does to
 //! mounts.
 
-use super::{MountReport, Mounted, NotUnmounted, PoolMounts, Redacted, rules, text};
+use super::{MountReport, Mounted, NotUnmounted, Plan, PoolMounts, Redacted, rules, text};
 
 /// Properties that determine where and how a dataset is mounted.
-const MOUNTING: [&str; 7] = ["mountpoint", "canmount", "readonly", "exec", "setuid", "devices", "sharenfs"];
+const MOUNTING: [&str; 8] = ["mountpoint", "canmount", "readonly", "exec", "setuid", "devices", "sharenfs", "sharesmb"];
+
+/// Properties of which a change mounts file systems that are not mounted.
+const PLACING: [&str; 3] = ["mountpoint", "sharenfs", "sharesmb"];
 
 /// Effect of a property change on mounts: prepared before it, completed after it.
 pub struct Remount<'a> {
     mounts: PoolMounts<'a>,
     dataset: String,
+    /// A mount point changes.
+    moves: bool,
     /// Unmounted datasets, to be mounted at their new places.
     unmounted: Vec<String>,
     /// Datasets that were mounted and stayed so.
     below: Vec<Mounted>,
-    /// Datasets without a mount point, which may get one: the dataset and those that inherit from
-    /// it.
-    placeless: Vec<String>,
+    /// Datasets that the change mounts if they are not mounted, unless their `canmount` forbids it:
+    /// those whose mount point changes, and those that become shared.
+    concerned: Vec<String>,
 }
 
 /// Why a property change cannot be prepared.
@@ -32,35 +37,49 @@ impl<'a> PoolMounts<'a> {
         if !properties.iter().any(|(n, _)| MOUNTING.contains(n)) {
             return Ok(None);
         }
-        let dataset = dataset.to_owned();
-        let mut this =
-            Remount { mounts: self, dataset, unmounted: Vec::new(), below: Vec::new(), placeless: Vec::new() };
-        let moves = properties.iter().any(|(n, v)| *n == "mountpoint" || (*n, *v) == ("canmount", "off"));
-        if moves {
+        let moves = properties.iter().any(|(n, _)| *n == "mountpoint");
+        let mut this = Remount {
+            mounts: self,
+            dataset: dataset.to_owned(),
+            moves,
+            unmounted: Vec::new(),
+            below: Vec::new(),
+            concerned: Vec::new(),
+        };
+        if moves || properties.contains(&("canmount", "off")) {
             let unmounted = self.unmount_placed(&this.dataset, false).map_err(NotPrepared::Mounted)?;
             this.unmounted = unmounted.into_iter().map(|m| m.dataset).collect();
-            let pool = self.house.import(self.record).map_err(NotPrepared::Broken)?;
-            if self.is_automatic() {
-                this.placeless = rules::placeless(&pool, &this.dataset).map_err(NotPrepared::Broken)?;
-            }
         } else {
             this.below = self.below(&this.dataset).into_iter().filter(|m| !m.by_hand).collect();
+        }
+        let pool = self.house.import(self.record).map_err(NotPrepared::Broken)?;
+        for (name, _) in properties.iter().filter(|(name, _)| self.is_automatic() && PLACING.contains(name)) {
+            let heirs = rules::heirs(&pool, &this.dataset, name).map_err(NotPrepared::Broken)?;
+            this.concerned.extend(heirs.into_iter().filter(|heir| !this.concerned.contains(heir)).collect::<Vec<_>>());
         }
         Ok(Some(this))
     }
 }
 
 impl Remount<'_> {
-    /// Called after they were set, or failed to be set.
-    pub fn settle(self) -> MountReport {
-        let Self { mounts, dataset, unmounted, below, placeless } = self;
+    /// Called after they were set, or failed to be set (not `changed`). The properties are set even
+    /// if a file system cannot be mounted at its new place, so the report has lines and no failure.
+    /// Facts: `changelist_postfix` in lib/libzfs/libzfs_changelist.c.
+    pub fn settle(self, changed: bool) -> MountReport {
+        let Self { mounts, dataset, moves, unmounted, below, concerned } = self;
         let Ok(pool) = mounts.house.import(mounts.record) else {
             return MountReport { failed: true, ..MountReport::default() };
         };
         let mut report = MountReport::default();
-        let mut names = placeless;
-        names.retain(|name| rules::plan(&pool, name, Redacted::Skip).is_ok_and(|plan| !plan.by_name));
-        names.extend(unmounted);
+        let shares = |plan: &Plan, name: &str| {
+            plan.shared || rules::text(&pool, name, "sharesmb").is_some_and(|options| options != "off")
+        };
+        let mut names: Vec<String> = concerned;
+        names.retain(|name| {
+            let plan = rules::plan(&pool, name, Redacted::Skip).ok().filter(|plan| !plan.by_name);
+            changed && plan.is_some_and(|plan| (moves || shares(&plan, name)) && !mounts.is_mounted(name))
+        });
+        names.extend(unmounted.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
         let changed =
             below.iter().any(|m| rules::plan(&pool, &m.dataset, Redacted::Skip).is_ok_and(|plan| plan != m.plan));
         if changed {
@@ -76,7 +95,9 @@ impl Remount<'_> {
                 }
             }
         }
+        // What is mounted in another one comes after it.
+        names.sort_by_cached_key(|name| rules::plan(&pool, name, Redacted::Mount).ok().map(|plan| plan.place));
         report.merge(mounts.mount_again(&names));
-        report
+        MountReport { failed: false, ..report }
     }
 }

@@ -20,6 +20,8 @@ pub struct Plan {
     pub devices: bool,
     /// `exec=off`.
     pub no_exec: bool,
+    /// `-o noatime`: reading changes no access times, even with `atime=on`.
+    pub no_atime: bool,
     /// Mounted only on explicit request: `canmount=noauto`.
     pub by_name: bool,
     /// NFS clients may change it too: `sharenfs` is not off.
@@ -28,7 +30,7 @@ pub struct Plan {
 
 impl Plan {
     /// Applies mount options, with commas between them. Fails with a message for options other than
-    /// `ro`, `rw`, `suid`, `nosuid`, `dev`, `nodev`, `exec` and `noexec`.
+    /// `ro`, `rw`, `suid`, `nosuid`, `dev`, `nodev`, `exec`, `noexec` and `noatime`.
     pub fn apply(&mut self, options: &str) -> Result<(), String> {
         for option in options.split(',') {
             match option {
@@ -37,6 +39,7 @@ impl Plan {
                 "suid" | "nosuid" => self.setuid = option == "suid",
                 "dev" | "nodev" => self.devices = option == "dev",
                 "exec" | "noexec" => self.no_exec = option == "noexec",
+                "noatime" => self.no_atime = true,
                 other => return Err(format!("unsupported: mount option '{other}'")),
             }
         }
@@ -129,24 +132,40 @@ fn plan_of_any(pool: &OwnedPool, dataset: &Dataset) -> Result<Plan, NotMounted> 
         setuid: text("setuid") == "on",
         devices: text("devices") == "on",
         no_exec: text("exec") == "off",
+        no_atime: false,
         by_name: canmount == "noauto",
         shared: !matches!(text("sharenfs").as_str(), "off" | ""),
     })
 }
 
-/// The file system `name` and its descendants without a mount point in their properties, in mount
-/// order. Empty if `name` has a mount point: its descendants then inherit one.
-pub fn placeless(pool: &OwnedPool, name: &str) -> Result<Vec<String>, anyhow::Error> {
-    let without = |dataset: &Dataset| {
-        matches!(plan_of(pool, dataset, Redacted::Skip), Err(NotMounted::Legacy | NotMounted::NoPlace))
-    };
-    let datasets = pool.datasets()?;
-    if !without(&datasets.dataset(name)?) {
+/// The file system `name` and its descendants that inherit property `property` through it, parents
+/// first: a change of the property concerns them.
+pub fn heirs(pool: &OwnedPool, name: &str, property: &str) -> Result<Vec<String>, anyhow::Error> {
+    if name.contains('@') {
         return Ok(Vec::new());
     }
-    let listing = datasets.list(&[name], &dataset::ListOptions::heads())?;
-    let all = listing.entries.iter().filter_map(Entry::dataset);
-    Ok(all.filter(|dataset| without(dataset)).map(|dataset| dataset.name().to_owned()).collect())
+    let listing = pool.datasets()?.list(&[name], &dataset::ListOptions::heads())?;
+    let mut heirs: Vec<String> = Vec::new();
+    for entry in &listing.entries {
+        let Some(dataset) = entry.dataset().filter(|d| d.kind().is_ok_and(|kind| kind == DatasetKind::FileSystem))
+        else {
+            continue;
+        };
+        let source = property::get(entry, property, &View::default())?.map(|property| property.source);
+        let through = |parent: &str| heirs.iter().any(|heir| heir == parent);
+        let inherits = matches!(source, Some(Source::Default | Source::Inherited(_)))
+            && dataset.name().rsplit_once('/').is_some_and(|(parent, _)| through(parent));
+        if dataset.name() == name || inherits {
+            heirs.push(dataset.name().to_owned());
+        }
+    }
+    Ok(heirs)
+}
+
+/// A property of the dataset `name` as text, including the pool's alternate root.
+pub fn text(pool: &OwnedPool, name: &str, property: &str) -> Option<String> {
+    let dataset = pool.datasets().ok()?.dataset(name).ok()?;
+    self::property(pool, &dataset, property)
 }
 
 /// The file systems of a pool that are mounted automatically, in mount order: parents before

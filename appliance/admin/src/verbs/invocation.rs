@@ -4,6 +4,7 @@ use super::authority::Caller;
 use super::refusal::{Kind, Reason, Refusal};
 use crate::house::{self, Leave};
 use crate::mounts::{Mounter, NotUnmounted, PoolMounts};
+use crate::new_key::Fetch;
 use crate::state::{Imported, State};
 use crate::write::{self, WritablePool};
 use crate::{House, OwnedPool, cache_file, kept_keys};
@@ -38,6 +39,8 @@ pub struct Invocation<'a> {
     pub unmount_elsewhere: Box<UnmountElsewhere<'a>>,
     /// Checks values of `sharenfs` and `sharesmb`.
     pub check_share: CheckShare,
+    /// Reads keys from web servers.
+    pub fetch: Box<Fetch<'a>>,
     /// Whether the caller has disconnected: long verbs then end early.
     pub is_gone: Box<dyn Fn() -> bool + 'a>,
 }

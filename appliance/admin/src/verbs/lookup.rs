@@ -5,6 +5,7 @@ use super::refusal::{Kind, Refusal};
 use super::tally::Tally;
 use crate::state::Imported;
 use dataset::name::listing_order;
+use dataset::property::MountOptions;
 use dataset::{Dataset, Datasets, Entry, KeyStore, ListOptions, Mounts, View};
 use errors::Error;
 use std::collections::HashMap;
@@ -27,6 +28,11 @@ impl ReadPool {
             altroot: self.record.altroot.as_deref(),
             read_only: false,
         }
+    }
+
+    /// The same, with the options of the mounts.
+    pub fn view_with<'a>(&'a self, mounted: &'a dyn Fn(&str) -> bool, options: &'a MountOptions<'a>) -> View<'a> {
+        View { mounts: Mounts::With { mounted, options }, ..self.view(mounted) }
     }
 }
 

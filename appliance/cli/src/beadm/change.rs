@@ -136,7 +136,7 @@ pub fn destroy(cx: &mut Context<'_>, call: &Call) -> Outcome {
 /// Destroys a snapshot of all parts of an environment.
 pub(super) fn snapshots(cx: &mut Context<'_>, found: &Found, short: &str, command: &str) -> Result<(), Failure> {
     let names: Vec<String> = found.environment.parts.iter().map(|part| format!("{}@{short}", part.name)).collect();
-    Ok(destroy_all(&cx.invocation(command.to_owned()), found.record(), &names, false)?)
+    Ok(destroy_all(&cx.invocation(command.to_owned()), found.record(), &names)?)
 }
 
 /// How to destroy an environment.
@@ -200,7 +200,7 @@ pub(super) fn environment(
         names.extend(part.snapshots.iter().map(|s| s.name.clone()));
         names.push(part.name.clone());
     }
-    destroy_all(&cx.invocation(command.to_owned()), &record, &names, how.force)?;
+    destroy_all(&cx.invocation(command.to_owned()), &record, &names)?;
     let pool = open(cx, &record, &cannot)?;
     let origins = forget_origins(&pool, &left, how.origins);
     refresh(cx, &pool, &record, &MenuChange::Gone { root: left.root().to_owned() }, how.verbose);

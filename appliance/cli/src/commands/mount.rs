@@ -26,6 +26,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Exit code of a process killed by SIGINT, as shells report it.
@@ -55,7 +56,7 @@ pub fn command() -> clap::Command {
                 .value_name("OPTION[,OPTION]...")
                 .action(ArgAction::Append)
                 .value_delimiter(',')
-                .help("ro, rw, allow_other, noallow_other, default_permissions, dev, suid, noexec, nowriteback (report a full pool at each write, not at close or fsync), uring (use io_uring where Linux supports it: faster, but read docs/operating/speed.md first), nouring (through /dev/fuse: the default)"),
+                .help("ro, rw, allow_other, noallow_other, default_permissions, dev, suid, noexec, noatime, nowriteback (report a full pool at each write, not at close or fsync), uring (use io_uring where Linux supports it: faster, but read docs/operating/speed.md first), nouring (through /dev/fuse: the default)"),
         )
         .arg(Arg::new("foreground").short('f').long("foreground").action(ArgAction::SetTrue).help("Stay in the foreground and log to standard error"))
         .arg(Arg::new("no-children").long("no-children").action(ArgAction::SetTrue).help("Only the dataset itself"))
@@ -96,7 +97,8 @@ pub fn mount_options(matches: &ArgMatches) -> Result<MountOptions> {
     let mut options = MountOptions { write_back: true, ..MountOptions::default() };
     for word in matches.get_many::<String>("options").into_iter().flatten() {
         match word.as_str() {
-            "nodev" | "nosuid" | "exec" | "" => {}
+            "nodev" | "nosuid" | "exec" | "atime" | "" => {}
+            "noatime" => options.no_atime.store(true, Ordering::Relaxed),
             "ro" => options.read_only = true,
             "rw" => options.read_only = false,
             "writeback" => options.write_back = true,

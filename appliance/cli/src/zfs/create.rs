@@ -56,7 +56,7 @@ pub static RENAME: Verb = for_delegates("rename", "Rename datasets", rename)
         flag('p', "Create missing parents of the new name."),
         flag('r', "Rename the snapshots of that name of all descendants too."),
         flag('u', "Leave mounts where they are."),
-        flag('f', "Unmount file systems that are in use."),
+        flag('f', "No effect, as with OpenZFS on Linux: file systems in use stay mounted."),
     ])
     .operands(&[ArgKind::AnyDataset, ArgKind::NewDataset])
     .history("zfs rename")

@@ -2,6 +2,7 @@
 
 use crate::context::{Context, Failure};
 use crate::zpool::{pools, writing};
+use admin::mounts::Plan;
 use admin::verbs::{Found, ReadPool, in_listing_order, pool_of};
 use dataset::{DatasetKind, ListOptions};
 use std::collections::HashMap;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 pub struct Pools {
     open: HashMap<String, Arc<ReadPool>>,
     mounted: Vec<(String, String)>,
+    plans: HashMap<String, Plan>,
 }
 
 /// Which datasets to list.
@@ -101,10 +103,33 @@ pub fn cannot_open(name: &str, error: &errors::Error) -> String {
     admin::verbs::cannot_open(name, error).message
 }
 
+/// Writes all changes of the pool of a dataset, so that the state on disk, which verbs look at, is
+/// the present one. Without a daemon that has the pool, nothing changes it.
+pub fn sync(cx: &Context<'_>, name: &str) -> Result<(), String> {
+    let records = cx.state.pools().map_err(|e| format!("{e:#}"))?;
+    let record = records.iter().find(|record| record.name == pool_of(name));
+    let owned = record.and_then(|record| pools::owned(cx, record).ok().flatten());
+    let writable = owned.as_ref().and_then(|pool| pool.writable());
+    writable.map_or(Ok(()), |pool| pool.writer().sync().map_err(|e| e.to_string()))
+}
+
 impl Pools {
     /// Starts with no pool open. Reads the list of mounted datasets once.
     pub fn new(cx: &Context<'_>) -> Self {
-        Self { open: HashMap::new(), mounted: crate::mounts::mounted(cx) }
+        Self { open: HashMap::new(), mounted: crate::mounts::mounted(cx), plans: crate::mounts::plans(cx) }
+    }
+
+    /// The value of a property that options of a mount override, for a mounted file system.
+    pub fn mount_option(&self, name: &str, property: &str) -> Option<bool> {
+        let plan = self.plans.get(name)?;
+        match property {
+            "atime" => plan.no_atime.then_some(false),
+            "devices" => Some(plan.devices),
+            "exec" => Some(!plan.no_exec),
+            "readonly" => Some(plan.read_only),
+            "setuid" => Some(plan.setuid),
+            _ => None,
+        }
     }
 
     /// Whether a dataset is mounted.

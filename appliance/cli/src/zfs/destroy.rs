@@ -17,7 +17,7 @@ pub static VERB: Verb = for_delegates("destroy", "Destroy datasets, snapshots an
     .options(&[
         flag('r', "Destroy all descendants too, or the snapshots of that name of all descendants."),
         flag('R', "Destroy all dependents too, clones included."),
-        flag('f', "Unmount file systems that are in use."),
+        flag('f', "No effect, as with OpenZFS on Linux: file systems in use stay mounted."),
         flag('n', "Destroy nothing; with -v, print what would be destroyed."),
         flag('p', "Print exact numbers with tabs between fields."),
         flag('v', "Print what is destroyed, and the space that this frees."),

@@ -1,6 +1,6 @@
 //! `zfs diff`: the changes between two snapshots, or since one.
 
-use super::datasets::Pools;
+use super::datasets::{self, Pools};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{ArgKind, flag};
 use crate::verb::{Call, Verb, for_delegates};
@@ -48,6 +48,10 @@ pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
         Some(short) if short.starts_with('@') => format!("{file_system}{short}"),
         Some(to) => to,
     };
+    if !to.contains('@') {
+        // OpenZFS takes a temporary snapshot.
+        datasets::sync(cx, &to).map_err(|why| Failure::failed(format!("Unable to obtain diffs: {why}")))?;
+    }
     let mut pools = Pools::new(cx);
     let (Some(a), Some(b)) = (pools.entry(cx, &from)?, pools.entry(cx, &to)?) else { return Ok(1) };
     let (Entry::Dataset(from), Entry::Dataset(to)) = (&a.entry, &b.entry) else {

@@ -117,7 +117,8 @@ pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
     };
     for f in &found {
         let mounted = |name: &str| pools.is_mounted(name);
-        let view = f.pool.view(&mounted);
+        let options = |name: &str, property: &str| pools.mount_option(name, property);
+        let view = f.pool.view_with(&mounted, &options);
         table.fit_name(f.entry.name());
         let properties = match &wanted {
             None => property::all(&f.entry, &view).map(|mut all| {

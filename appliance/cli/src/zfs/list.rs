@@ -74,7 +74,8 @@ pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
     let code = code | unnamed;
     let value = |f: &Found, column: &Wanted| -> Option<Property> {
         let mounted = |name: &str| pools.is_mounted(name);
-        column.get(&f.entry, &f.pool.view(&mounted)).ok().flatten()
+        let options = |name: &str, property: &str| pools.mount_option(name, property);
+        column.get(&f.entry, &f.pool.view_with(&mounted, &options)).ok().flatten()
     };
     if !sort.is_empty() {
         let mut keyed: Vec<(Vec<Option<Property>>, Found)> =

@@ -15,6 +15,7 @@ use crate::shared_options::JSON;
 use crate::verb::{Call, Verb, for_owner};
 use crate::zpool::pools;
 use admin::mounts::{Plan, Redacted, rules};
+use admin::state::Imported;
 use admin::verbs::Found;
 use admin::verbs::zfs::keys::{self, KeysRequest};
 use dataset::{DatasetKind, View, property};
@@ -23,7 +24,7 @@ use std::path::Path;
 
 /// The row of `zfs mount`.
 pub static MOUNT: Verb = for_owner("mount", "Mount file systems with FUSE, or list the mounted ones", run)
-    .usage(&["[-j]", "[-flOv] [-o opts] -a | -R filesystem | filesystem"])
+    .usage(&["[-j]", "[-flOv] [-o opts] -a | -R filesystem ... | filesystem"])
     .options(&[
         JSON,
         flag('R', "Mount all descendants too."),
@@ -35,7 +36,9 @@ pub static MOUNT: Verb = for_owner("mount", "Mount file systems with FUSE, or li
         value(
             'o',
             "opts",
-            ArgKind::Words(&["ro", "rw", "suid", "nosuid", "dev", "nodev", "exec", "noexec"]),
+            ArgKind::Words(&[
+                "ro", "rw", "suid", "nosuid", "dev", "nodev", "exec", "noexec", "atime", "noatime", "remount",
+            ]),
             "Use these mount options, with commas between them.",
         )
         .repeated(),
@@ -54,7 +57,7 @@ const UNMOUNT_ROW: Verb = for_owner("unmount", "Unmount file systems", unmount)
     .usage(&["[-fu] <-a | filesystem|mountpoint>"])
     .options(&[
         flag('a', "Unmount all file systems of all pools."),
-        flag('f', "Unmount file systems that are in use."),
+        flag('f', "No effect, as with OpenZFS on Linux: file systems in use stay mounted."),
         flag('u', "Unload the keys of the encryption roots among them."),
     ])
     .operands(&[ArgKind::Dataset])
@@ -64,7 +67,7 @@ const UNMOUNT_ROW: Verb = for_owner("unmount", "Unmount file systems", unmount)
 /// `zfs mount`.
 pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
     let parsed = &call.parsed;
-    if parsed.has('a') || !parsed.operands.is_empty() {
+    if parsed.has('a') || parsed.has('R') || !parsed.operands.is_empty() {
         return mount_some(cx, parsed);
     }
     if parsed.given.iter().any(|(letter, _)| *letter != 'j') {
@@ -89,8 +92,12 @@ pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
 
 fn mount_some(cx: &mut Context<'_>, parsed: &Parsed) -> Outcome {
     let (all, with_children) = (parsed.has('a'), parsed.has('R'));
-    if parsed.has('j') || parsed.operands.len() != usize::from(!all) {
+    let is_too_many = if all { !parsed.operands.is_empty() } else { parsed.operands.len() > 1 && !with_children };
+    if parsed.has('j') || is_too_many {
         return Err(Failure::usage("too many arguments"));
+    }
+    if !all && parsed.operands.is_empty() {
+        return Err(Failure::usage("no dataset provided"));
     }
     if all && with_children {
         return Err(Failure::usage("-a and -R are mutually exclusive"));
@@ -136,29 +143,35 @@ fn mount_all(cx: &mut Context<'_>, parsed: &Parsed) -> Outcome {
     let Some(owner) = cx.owner.clone() else { return Ok(0) };
     let mut code = 0;
     let mut wanted = Vec::new();
-    let top = parsed.operands.first();
-    if let Some(top) = top
-        && Pools::new(cx).entry(cx, top)?.is_none()
-    {
-        return Ok(1);
+    for top in &parsed.operands {
+        if Pools::new(cx).entry(cx, top)?.is_none() {
+            return Ok(1);
+        }
     }
     let records = pools::records(cx, &[])?.0;
-    for record in records.iter().filter(|record| top.is_none_or(|top| admin::verbs::pool_of(top) == record.name)) {
-        let Ok(Some(pool)) = pools::owned(cx, record) else { continue };
-        let name = top.unwrap_or(&record.name);
+    for record in &records {
+        let tops: Vec<&String> = match parsed.operands.is_empty() {
+            true => vec![&record.name],
+            false => parsed.operands.iter().filter(|top| admin::verbs::pool_of(top) == record.name).collect(),
+        };
+        let Some(pool) = pools::owned(cx, record).ok().flatten().filter(|_| !tops.is_empty()) else { continue };
         if parsed.has('l') {
-            code |= load_keys(cx, name, None)?.unwrap_or(1);
+            for top in &tops {
+                code |= load_keys(cx, top, None)?.unwrap_or(1);
+            }
         }
         let redacted = if parsed.has('f') { Redacted::Mount } else { Redacted::Skip };
         let all = rules::all(&pool, redacted);
         let all = all.map_err(|e| Failure::failed(format!("cannot mount '{}': {e:#}", record.name)))?;
-        let is_below = |dataset: &str| admin::mounts::is_at_or_below(dataset, name);
+        let is_below = |dataset: &str| tops.iter().any(|top| admin::mounts::is_at_or_below(dataset, top));
         let all = all.into_iter().filter(|(dataset, _)| is_below(dataset) && owner.mounts.of(dataset).is_none());
         wanted.extend(all.map(|(dataset, plan)| (pool.clone(), dataset, plan)));
     }
     let total = wanted.len();
     for (done, (pool, dataset, mut plan)) in (1..).zip(wanted) {
-        change_plan(&mut plan, parsed).map_err(|why| Failure::failed(format!("cannot mount '{dataset}': {why}")))?;
+        let atime = rules::text(&pool, &dataset, "atime").unwrap_or_default();
+        change_plan(&mut plan, parsed, &atime)
+            .map_err(|why| Failure::failed(format!("cannot mount '{dataset}': {why}")))?;
         // A mount may show other file systems too.
         if owner.mounts.of(&dataset).is_none()
             && let Err(error) = owner.mounts.mount(&pool, &dataset, &plan)
@@ -208,10 +221,24 @@ fn text(found: &Found, property: &str) -> String {
     property::get(&found.entry, property, &view).ok().flatten().map(|p| p.value.raw).unwrap_or_default()
 }
 
-/// Applies the options of a command line to the mount that the properties describe.
-fn change_plan(plan: &mut Plan, parsed: &Parsed) -> Result<(), String> {
+/// Whether the file system is mounted already, and its options are to change.
+fn is_remount(parsed: &Parsed) -> bool {
+    parsed.all('o').flat_map(|o| o.split(',')).any(|option| option == "remount")
+}
+
+/// Applies the options of a command line to the mount that the properties describe; `atime`: the
+/// property.
+fn change_plan(plan: &mut Plan, parsed: &Parsed, atime: &str) -> Result<(), String> {
     plan.needs_empty &= !parsed.has('O');
-    parsed.all('o').try_for_each(|options| plan.apply(options))
+    for option in parsed.all('o').flat_map(|o| o.split(',')) {
+        match option {
+            "remount" | "defaults" => {}
+            "atime" if atime == "on" => plan.no_atime = false,
+            "atime" => return Err("unsupported: mount option 'atime' of a file system with atime=off".to_owned()),
+            other => plan.apply(other)?,
+        }
+    }
+    Ok(())
 }
 
 /// Prints what `-v` shows: on a terminal after each file system, elsewhere after the last one.
@@ -235,6 +262,9 @@ fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &Parsed) -> Result<(), St
         _ => return Err(format!("cannot open '{name}': operation not applicable to datasets of this type")),
     };
     let cannot = |why: &str| Err(format!("cannot mount '{name}': {why}"));
+    if is_remount(parsed) {
+        return remount(cx, &found, parsed).or_else(|why| cannot(&why));
+    }
     if all.is_mounted(name) {
         return cannot("filesystem already mounted");
     }
@@ -262,7 +292,7 @@ fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &Parsed) -> Result<(), St
     if let Some(owner) = crate::mounts::owner(cx, found.pool.record.guid) {
         let pool = owner.house.import(&found.pool.record).map_err(|e| failed(format!("{e:#}")))?;
         let mut plan = rules::plan(&pool, name, Redacted::Mount).map_err(|e| failed(format!("{e:?}")))?;
-        change_plan(&mut plan, parsed).map_err(failed)?;
+        change_plan(&mut plan, parsed, &text(&found, "atime")).map_err(failed)?;
         return owner.mounts.mount(&pool, name, &plan).map_err(|e| failed(admin::mounts::text(&e)));
     }
     if text(&found, "overlay") == "off" && !parsed.has('O') && admin::mounts::has_entries(Path::new(&place)) {
@@ -283,6 +313,19 @@ fn mount_one(cx: &mut Context<'_>, name: &str, parsed: &Parsed) -> Result<(), St
     }
 }
 
+/// `-o remount`: changes the options of a mounted file system to its properties and the options of
+/// the command line.
+fn remount(cx: &Context<'_>, found: &Found, parsed: &Parsed) -> Result<(), String> {
+    let name = found.entry.name();
+    let Some(owner) = crate::mounts::owner(cx, found.pool.record.guid) else {
+        return Err("unsupported: remounting without a daemon that has the pool".to_owned());
+    };
+    let pool = owner.house.import(&found.pool.record).map_err(|e| format!("{e:#}"))?;
+    let mut plan = rules::plan(&pool, name, Redacted::Mount).map_err(|e| format!("{e:?}"))?;
+    change_plan(&mut plan, parsed, &text(found, "atime"))?;
+    owner.mounts.remount(name, &plan).map_err(|e| admin::mounts::text(&e))
+}
+
 /// `zfs unmount`.
 pub fn unmount(cx: &mut Context<'_>, call: &Call) -> Outcome {
     let parsed = &call.parsed;
@@ -292,8 +335,28 @@ pub fn unmount(cx: &mut Context<'_>, call: &Call) -> Outcome {
     let before = mounts_of_keys(cx);
     let code = unmount_some(cx, parsed)?;
     let after = crate::mounts::mounted(cx);
-    let gone = before.into_iter().filter(|mount| after.iter().all(|(dataset, _)| *dataset != mount.dataset)).collect();
-    Ok(code | unload_keys(cx, gone)?)
+    let is_gone = |mount: &KeyUser| after.iter().all(|(dataset, _)| *dataset != mount.dataset);
+    let gone: Vec<KeyUser> = before.into_iter().filter(is_gone).collect();
+    let names: Vec<String> = gone.iter().filter(|mount| !mount.with_children).map(|m| m.dataset.clone()).collect();
+    let unloaded = unload_keys(cx, gone)?;
+    if unloaded != 0 {
+        mount_again(cx, &names)?;
+    }
+    Ok(code | unloaded)
+}
+
+/// Mounts file systems again of which a key could not be unloaded, parents first: `-u` then has
+/// changed nothing. Facts: `changelist_remount_subtree` in lib/libzfs/libzfs_changelist.c.
+fn mount_again(cx: &mut Context<'_>, names: &[String]) -> Result<(), Failure> {
+    let (records, _) = pools::records(cx, &[])?;
+    for record in &records {
+        let of_pool = |name: &&String| admin::verbs::pool_of(name) == record.name;
+        let names: Vec<String> = names.iter().filter(of_pool).cloned().collect();
+        if let Some(owner) = crate::mounts::owner(cx, record.guid).filter(|_| !names.is_empty()) {
+            crate::mounts::mount_again(cx, &owner, record, &names);
+        }
+    }
+    Ok(())
 }
 
 /// A mounted file system, whose keys `-u` may unload.
@@ -344,14 +407,8 @@ fn unload_keys(cx: &mut Context<'_>, gone: Vec<KeyUser>) -> Outcome {
 
 fn unmount_some(cx: &mut Context<'_>, parsed: &Parsed) -> Outcome {
     let (records, _) = pools::records(cx, &[])?;
-    let force = parsed.has('f');
     let name = match (parsed.has('a'), parsed.operands.as_slice()) {
-        (true, []) => {
-            for record in &records {
-                crate::mounts::release(cx, record, force).map_err(Failure::failed)?;
-            }
-            return Ok(0);
-        }
+        (true, []) => return unmount_all(cx, &records),
         (false, [name]) => name,
         (false, []) => return Err(Failure::usage("missing filesystem argument")),
         _ => return Err(Failure::usage("too many arguments")),
@@ -368,12 +425,18 @@ fn unmount_some(cx: &mut Context<'_>, parsed: &Parsed) -> Outcome {
             Some(_) => Err(Failure::failed(format!("cannot unmount '{name}': not currently mounted"))),
         };
     };
+    if let Some(found) = Pools::new(cx).entry(cx, &dataset)?
+        && text(&found, "mountpoint") == "legacy"
+    {
+        let how = "use umount(8) to unmount this filesystem";
+        return Err(Failure::failed(format!("cannot unmount '{dataset}': legacy mountpoint\n{how}")));
+    }
     let record = records.iter().find(|r| r.name == admin::verbs::pool_of(&dataset));
     if let Some((owner, record)) = record.and_then(|r| Some((crate::mounts::owner(cx, r.guid)?, r))) {
-        crate::mounts::unmount_below(&owner, record, &dataset, force).map_err(Failure::failed)?;
+        crate::mounts::unmount_below(&owner, record, &dataset, false).map_err(Failure::failed)?;
         return Ok(0);
     }
-    serve::fuse::unmount_below(std::path::Path::new(&place), force).map_err(|e| {
+    serve::fuse::unmount_below(Path::new(&place), false).map_err(|e| {
         let why = match e.kind() {
             std::io::ErrorKind::ResourceBusy => "pool or dataset is busy".to_owned(),
             _ => e.to_string(),
@@ -385,4 +448,30 @@ fn unmount_some(cx: &mut Context<'_>, parsed: &Parsed) -> Outcome {
         .filter(|r| r.name == admin::verbs::pool_of(&dataset))
         .for_each(|r| crate::mount_process::wait_for(&cx.state, r));
     Ok(0)
+}
+
+/// `-a`: every file system on its own, children first; those that are not mounted by `zfs mount -a`
+/// stay. Facts: `unshare_unmount` in cmd/zfs/zfs_main.c.
+fn unmount_all(cx: &mut Context<'_>, records: &[Imported]) -> Outcome {
+    let Some(owner) = cx.owner.clone() else {
+        for record in records {
+            crate::mounts::release(cx, record, false).map_err(Failure::failed)?;
+        }
+        return Ok(0);
+    };
+    let mut code = 0;
+    for mounted in owner.mounts.list().into_iter().rev().filter(|mounted| !mounted.dataset.contains('@')) {
+        let Some(found) = Pools::new(cx).entry(cx, &mounted.dataset)? else {
+            code = 1;
+            continue;
+        };
+        if text(&found, "mountpoint") == "legacy" || text(&found, "canmount") == "noauto" {
+            continue;
+        }
+        if let Err(error) = owner.unmount(&mounted.dataset) {
+            cx.complain(&admin::mounts::cannot_unmount(&(mounted.place, error)));
+            code = 1;
+        }
+    }
+    Ok(code)
 }

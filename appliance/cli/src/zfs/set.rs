@@ -218,7 +218,10 @@ fn new_key(
     let mut all = properties.to_vec();
     all.retain(|(n, _)| n != "keylocation");
     all.push(("keylocation".into(), location.clone()));
-    let material = admin::new_key::ask(&all, name, Some(&format), &|format| writing::ask(cx.client, format))?;
+    let material = {
+        let fetch = cx.invocation(String::new()).fetch;
+        admin::new_key::ask(&all, name, Some(&format), &|format| writing::ask(cx.client, format), &*fetch)?
+    };
     let material = material.context("Dataset not encrypted.")?;
     let format = write::key_format(&format);
     let iterations = match given("pbkdf2iters").map(|text| text.parse::<u64>()) {

@@ -5,14 +5,21 @@ use crate::number::{date_minutes, date_seconds};
 use dataset::property::{self, Property, PropertyDef, Source, Unit, Value, ValueType};
 use dataset::{Entry, View};
 
-/// The text of a value; `literal`: exact numbers (`-p`).
+/// Most bytes of a value that OpenZFS prints: `ZFS_MAXPROPLEN` less the NUL. Only lists of clones
+/// are longer.
+const VALUE_BYTES_MAX: usize = 8191;
+
+/// The text of a value; `literal`: exact numbers (`-p`). One that is too long is cut, as by
+/// OpenZFS.
 pub fn text(property: &Property, literal: bool) -> String {
-    match property.time {
+    let mut text = match property.time {
         Some(seconds) if !literal && property.name == "creation" => date_minutes(seconds),
         Some(seconds) if !literal => date_seconds(seconds),
         _ if literal => property.value.raw.clone(),
         _ => property.value.human.clone(),
-    }
+    };
+    text.truncate(text.floor_char_boundary(VALUE_BYTES_MAX));
+    text
 }
 
 /// The type and the data of a source in JSON output.
@@ -170,6 +177,18 @@ mod tests {
         assert!(Wanted::new("nosuch").is_none());
         let space: Vec<String> = wanted("space").expect("known").iter().map(Wanted::heading).collect();
         assert_eq!(space, ["NAME", "AVAIL", "USED", "USEDSNAP", "USEDDS", "USEDREFRESERV", "USEDCHILD"]);
+    }
+
+    #[test]
+    fn long_values_are_cut_as_by_openzfs() {
+        let clones = |n| Property {
+            name: "clones".into(),
+            value: property::PropertyValue::text("x".repeat(n)),
+            source: Source::None,
+            time: None,
+        };
+        assert_eq!([8191, 8192, 9421].map(|n| text(&clones(n), false).len()), [8191; 3]);
+        assert_eq!(text(&clones(9421), true).len(), 8191);
     }
 
     #[test]

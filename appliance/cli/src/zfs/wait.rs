@@ -1,6 +1,6 @@
 //! `zfs wait`: waits until all files that were removed while open have been freed (`deleteq`).
 
-use super::datasets::{Pools, cannot_open};
+use super::datasets::{self, Pools, cannot_open};
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{ArgKind, value};
 use crate::verb::{Call, Verb, for_owner};
@@ -38,6 +38,8 @@ pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
     };
     let mut is_first = true;
     loop {
+        // What was deleted while it is open, and what was closed since.
+        datasets::sync(cx, &name).map_err(Failure::failed)?;
         // A dataset that was destroyed or exported in the meantime has no work left.
         let Some(found) = Pools::new(cx).entry(cx, &name)? else { return Ok(u8::from(is_first)) };
         let Some(dataset) = found.entry.dataset().filter(|d| d.kind().ok() == Some(DatasetKind::FileSystem)) else {

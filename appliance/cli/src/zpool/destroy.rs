@@ -14,7 +14,7 @@ use admin::verbs::zpool::sync::SyncRequest;
 /// The row of `zpool destroy`.
 pub static DESTROY: Verb = for_owner("destroy", "Destroy a pool", destroy)
     .usage(&["[-f] pool"])
-    .options(&[flag('f', "Unmount file systems that are in use.")])
+    .options(&[flag('f', "No effect, as with OpenZFS on Linux: file systems in use stay mounted.")])
     .operands(&[ArgKind::Pool])
     .history("zpool destroy")
     .examples(&[(

@@ -1,8 +1,8 @@
-//! The validity of a certificate, from its DER (RFC 5280, section 4.1).
+//! The validity and the names of a certificate, from its DER (RFC 5280, section 4.1).
 //!
 //! ```text
 //! Certificate { TBSCertificate { [0] version OPTIONAL, serialNumber, signature, issuer,
-//!                                validity { notBefore, notAfter }, … }, … }
+//!                                validity { notBefore, notAfter }, subject, … }, … }
 //! ```
 
 use super::inputs::Validity;
@@ -13,9 +13,45 @@ const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
+const SET: u8 = 0x31;
+const OBJECT_ID: u8 = 0x06;
+/// id-at-commonName, 2.5.4.3.
+const COMMON_NAME: &[u8] = &[0x55, 4, 3];
+/// id-ce-subjectAltName, 2.5.29.17, with its tag and length.
+const ALTERNATIVE_NAME: &[u8] = &[OBJECT_ID, 3, 0x55, 0x1d, 0x11];
 
 /// The validity; `None` if this is not a certificate.
 pub fn validity(der: &[u8]) -> Option<Validity> {
+    let (times, _) = contents(SEQUENCE, element(from_validity(der)?)?)?;
+    let (tag, before, rest) = element(times)?;
+    let not_before = time(tag, before)?;
+    let (tag, after, _) = element(rest)?;
+    Some(Validity { not_before, not_after: time(tag, after)? })
+}
+
+/// Whether the certificate has a subjectAltName: then its common name is not the name of a host.
+pub fn has_alternative_names(der: &[u8]) -> bool {
+    der.windows(ALTERNATIVE_NAME.len()).any(|part| part == ALTERNATIVE_NAME)
+}
+
+/// The common name of the subject.
+pub fn common_name(der: &[u8]) -> Option<String> {
+    let subject = element(from_validity(der)?)?.2;
+    let (mut names, _) = contents(SEQUENCE, element(subject)?)?;
+    while !names.is_empty() {
+        let (set, rest) = contents(SET, element(names)?)?;
+        let (attribute, _) = contents(SEQUENCE, element(set)?)?;
+        let (id, value) = contents(OBJECT_ID, element(attribute)?)?;
+        if id == COMMON_NAME {
+            return String::from_utf8(element(value)?.1.to_vec()).ok();
+        }
+        names = rest;
+    }
+    None
+}
+
+/// What begins with the validity.
+fn from_validity(der: &[u8]) -> Option<&[u8]> {
     let (tbs, _) = contents(SEQUENCE, element(der)?)?;
     let (mut rest, _) = contents(SEQUENCE, element(tbs)?)?;
     if rest.first() == Some(&VERSION) {
@@ -25,11 +61,7 @@ pub fn validity(der: &[u8]) -> Option<Validity> {
     for _ in 0..3 {
         rest = element(rest)?.2;
     }
-    let (times, _) = contents(SEQUENCE, element(rest)?)?;
-    let (tag, before, rest) = element(times)?;
-    let not_before = time(tag, before)?;
-    let (tag, after, _) = element(rest)?;
-    Some(Validity { not_before, not_after: time(tag, after)? })
+    Some(rest)
 }
 
 /// The first element: its tag and contents, and what follows it.

@@ -8,7 +8,7 @@
 //! The thread that watches the pools assesses every few seconds, and sends the verdict to
 //! subscribers when it changed. A request for it assesses again.
 
-mod certificate;
+pub(crate) mod certificate;
 mod gather;
 mod inputs;
 mod kind;

@@ -3,6 +3,8 @@
 use super::options::MountOptions;
 use files::namespace::is_synthetic;
 use files::vfs::{NodeId, Vfs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Cache lifetime if all changes come through the kernel, which updates its own caches: one year.
@@ -13,7 +15,7 @@ const SHORTLY: Duration = Duration::from_secs(1);
 /// `.zfs/snapshot`.
 const NOT_AT_ALL: Duration = Duration::ZERO;
 
-/// Fixed while the tree is mounted.
+/// Fixed while the tree is mounted, access times excepted.
 pub(super) struct MountMode {
     /// The kernel checks permissions, including ACLs.
     pub enforce: bool,
@@ -24,6 +26,8 @@ pub(super) struct MountMode {
     pub write_back: bool,
     /// Others change the tree too.
     pub shared: bool,
+    /// Reading changes no access times. The only one that may change while the tree is mounted.
+    no_atime: Arc<AtomicBool>,
     /// Names are equal only if all their bytes are, as the kernel assumes.
     exact: bool,
 }
@@ -37,8 +41,14 @@ impl MountMode {
             frozen: vfs.never_changes(),
             write_back: how.write_back && !read_only && !how.shared,
             shared: how.shared,
+            no_atime: how.no_atime.clone(),
             exact: vfs.names_are_exact(),
         }
+    }
+
+    /// Whether reading may change access times.
+    pub fn keeps_access_times(&self) -> bool {
+        !self.read_only && !self.no_atime.load(Ordering::Relaxed)
     }
 
     /// How long the kernel may cache that a name in `dir` is `node`, or that it does not exist.

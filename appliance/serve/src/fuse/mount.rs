@@ -17,6 +17,7 @@ use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,8 @@ struct Shared {
     dir: PathBuf,
     device: Option<String>,
     ops: Weak<Ops>,
+    /// The tree itself cannot be changed.
+    vfs_read_only: bool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -100,19 +103,13 @@ impl Changed {
 pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Result<MountHandle> {
     let dir = dir.canonicalize()?;
     let root = rustix::process::geteuid().is_root();
-    let mut flags = 0;
-    let mut flag = |on, bit| flags |= if on { bit } else { 0 };
-    flag(vfs.is_read_only() || options.read_only, libc::MS_RDONLY);
-    flag(vfs.is_read_only(), libc::MS_NOATIME);
-    flag(!options.devices, libc::MS_NODEV);
-    flag(!options.setuid, libc::MS_NOSUID);
-    flag(options.no_exec, libc::MS_NOEXEC);
+    let vfs_read_only = vfs.is_read_only();
     let others = options.allow_other.unwrap_or(root);
     let enforce = options.enforce_permissions.unwrap_or(others);
     let mut mount_options = Vec::new();
     mount_options.extend(others.then_some("allow_other"));
     mount_options.extend(enforce.then_some("default_permissions"));
-    let how = How { source: options.name.clone(), flags, options: mount_options };
+    let how = How { source: options.name.clone(), flags: flags(options, vfs_read_only), options: mount_options };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.unwrap_or(cores.max(THREADS_MIN)).max(1);
 
@@ -144,8 +141,8 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
         let settle = move || settle.run(&*vfs, inodes, &kernel);
         std::thread::Builder::new().name("weir-settle".to_owned()).spawn(settle)?;
     }
-    let ops = Arc::downgrade(&ops);
-    let shared = Arc::new(Shared { dir, device, ops, state: Mutex::new(State::default()), changed: Condvar::new() });
+    let (ops, state) = (Arc::downgrade(&ops), Mutex::new(State::default()));
+    let shared = Arc::new(Shared { dir, device, ops, vfs_read_only, state, changed: Condvar::new() });
     let ours = shared.clone();
     let serving = server.clone();
     let thread = std::thread::Builder::new().name("weir-mount".to_owned()).spawn(move || {
@@ -155,6 +152,16 @@ pub fn mount(vfs: Arc<dyn Vfs>, dir: &Path, options: &MountOptions) -> io::Resul
         ours.changed.notify_all();
     })?;
     Ok(MountHandle { shared, server, changed, thread })
+}
+
+/// The flags of mount(2) for these options.
+fn flags(options: &MountOptions, vfs_read_only: bool) -> libc::c_ulong {
+    let flag = |on, bit| if on { bit } else { 0 };
+    flag(vfs_read_only || options.read_only, libc::MS_RDONLY)
+        | flag(vfs_read_only || options.no_atime.load(Ordering::Relaxed), libc::MS_NOATIME)
+        | flag(!options.devices, libc::MS_NODEV)
+        | flag(!options.setuid, libc::MS_NOSUID)
+        | flag(options.no_exec, libc::MS_NOEXEC)
 }
 
 impl std::fmt::Debug for MountHandle {
@@ -229,6 +236,19 @@ impl Unmounter {
     /// unmounted.
     pub fn unmount(&self) -> io::Result<()> {
         if self.still_ours() { sys::unmount(&self.0.dir, false) } else { Ok(()) }
+    }
+
+    /// Changes what the kernel permits in the mounted tree: the options `read_only`, `setuid`,
+    /// `devices`, `no_exec` and `no_atime`. Requires root. Fails with `ResourceBusy` if it is to be
+    /// read-only and files are open for writing.
+    pub fn remount(&self, options: &MountOptions) -> io::Result<()> {
+        if !self.still_ours() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let flags = flags(options, self.0.vfs_read_only);
+        // Without a flag for access times, the kernel keeps those that it has.
+        let default = if flags & libc::MS_NOATIME == 0 { libc::MS_RELATIME } else { 0 };
+        sys::remount(&self.0.dir, flags | default)
     }
 
     /// Unmounts, or detaches the tree if it is in use (`MNT_DETACH`): it disappears from the

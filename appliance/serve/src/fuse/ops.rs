@@ -214,6 +214,9 @@ impl Ops {
     /// A file was opened for reading. The kernel sends no READ for an empty file, so the open
     /// counts as the access.
     pub fn opened_for_reading(&self, node: NodeId) {
+        if !self.mode.keeps_access_times() {
+            return;
+        }
         let Ok(before) = self.vfs.attr(node) else { return };
         if before.size != 0 || before.kind != FileKind::Regular {
             return;

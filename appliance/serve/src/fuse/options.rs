@@ -2,6 +2,7 @@
 
 use super::figures::Figures;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Options of a mount.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +22,8 @@ pub struct MountOptions {
     pub setuid: bool,
     /// Refuse to execute programs (`MS_NOEXEC`).
     pub no_exec: bool,
+    /// Reading through this mount changes no access times. May change while it is mounted.
+    pub no_atime: Arc<AtomicBool>,
     /// Number of serving threads; `None`: one per core, with a minimum of a few.
     pub threads: Option<usize>,
     /// Mount read-only even if the tree is writable.

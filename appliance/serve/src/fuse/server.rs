@@ -278,7 +278,7 @@ impl Server {
     }
 
     fn accessed(&self, node: NodeId) {
-        if !self.0.mode.read_only {
+        if self.0.mode.keeps_access_times() {
             self.0.vfs.accessed(node);
         }
     }

@@ -3,7 +3,8 @@
 //! The space that a file uses is known only when its data is compressed and allocated, in the
 //! transaction group that writes it to disk, seconds after the kernel received the attributes. The
 //! kernel caches them indefinitely, so `du` would keep showing the state at the time of the last
-//! write.
+//! write. Attributes that the kernel may not cache until then would be worse: with its write-back
+//! cache, it asks for the mode of a file before each write.
 
 use super::inode::InodeMap;
 use super::reply::Notifier;

@@ -22,6 +22,11 @@ pub(super) fn mount(source: &str, dir: &Path, kind: &str, flags: libc::c_ulong, 
     }
 }
 
+/// Changes the flags of what is mounted at `dir`.
+pub(super) fn remount(dir: &Path, flags: libc::c_ulong) -> io::Result<()> {
+    mount("", dir, "", libc::MS_REMOUNT | flags, "")
+}
+
 /// Opens another connection to the same mount (`FUSE_DEV_IOC_CLONE`).
 pub(super) fn clone_device(device: &File) -> io::Result<File> {
     const CLONE: libc::c_ulong = 0x8004_e500;

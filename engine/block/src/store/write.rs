@@ -25,13 +25,29 @@ impl WriteStore {
         at: &Bookmark,
         keys: Option<&DatasetKeys>,
     ) -> Result<BlkPtr> {
-        Ok(self.keep(self.write_patiently(txg, data, policy, at, keys.into(), None)?, at))
+        Ok(self.keep(self.write_patiently(txg, data, policy, at, keys.into(), zio::Replaced::Nothing)?, at))
+    }
+
+    /// As [`WriteStore::write`], unless `present`, the block from an earlier txg that this one
+    /// would replace, holds the same contents in the same form, and the policy allows it to stay
+    /// ([`WritePolicy::may_keep`]). Then nothing is written, and the result is `present`.
+    pub fn write_or_keep(
+        &self,
+        txg: u64,
+        present: &BlkPtr,
+        data: Bytes,
+        policy: &WritePolicy,
+        at: &Bookmark,
+        keys: Option<&DatasetKeys>,
+    ) -> Result<BlkPtr> {
+        let replaced = zio::Replaced::Earlier(present);
+        Ok(self.keep(self.write_patiently(txg, data, policy, at, keys.into(), replaced)?, at))
     }
 
     /// As [`WriteStore::write`], for a raw receive whose keys are not loaded: an indirect block or
     /// the root block of an object set, with the sender's MACs in it.
     pub fn write_sealed_set(&self, txg: u64, data: Bytes, policy: &WritePolicy, at: &Bookmark) -> Result<BlkPtr> {
-        Ok(self.keep(self.write_patiently(txg, data, policy, at, zio::Seal::Elsewhere, None)?, at))
+        Ok(self.keep(self.write_patiently(txg, data, policy, at, zio::Seal::Elsewhere, zio::Replaced::Nothing)?, at))
     }
 
     /// Writes a block as it was received, born in `txg`: see [`RawBlock`]. With `keys`, it is
@@ -58,7 +74,7 @@ impl WriteStore {
         at: &Bookmark,
         keys: Option<&DatasetKeys>,
     ) -> Result<BlkPtr> {
-        let written = self.write_patiently(txg, data, policy, at, keys.into(), Some(old))?;
+        let written = self.write_patiently(txg, data, policy, at, keys.into(), zio::Replaced::SameTxg(old))?;
         let moved = written.bp.is_embedded() || written.bp.is_hole() || written.bp.dva(0) != old.dva(0);
         let bp = self.keep(written, at);
         if moved {
@@ -74,9 +90,9 @@ impl WriteStore {
         policy: &WritePolicy,
         at: &Bookmark,
         keys: zio::Seal<'_>,
-        old: Option<&BlkPtr>,
+        replaced: zio::Replaced<'_>,
     ) -> Result<zio::Written> {
-        self.patiently(at, || zio::write(self, txg, data.clone(), policy, keys, old))
+        self.patiently(at, || zio::write(self, txg, data.clone(), policy, keys, replaced))
     }
 
     fn patiently<T>(&self, at: &Bookmark, mut write: impl FnMut() -> Result<T>) -> Result<T> {

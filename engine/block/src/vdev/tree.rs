@@ -322,6 +322,11 @@ impl Tree {
             .map_err(|at| Failure::other(format!("{} has no mapping for offset {at:#x}", top.name)))
     }
 
+    /// Whether a top-level device was removed, and its blocks are at other places.
+    pub(crate) fn is_indirect(&self, vdev: u32) -> bool {
+        self.tops.get(vdev as usize).is_some_and(|top| matches!(top.kind, Kind::Indirect(_)))
+    }
+
     fn read_indirect(
         &self,
         top: &Vdev,

@@ -39,4 +39,4 @@ pub use raw::{CryptParams, RawBlock};
 pub(crate) use read::{in_pool as stored_in_pool, matches, read, read_unopened, stored};
 pub(crate) use repair::{look_at_run, repair};
 pub(crate) use verify::{verify, verify_contents};
-pub(crate) use write::{Seal, Written, write};
+pub(crate) use write::{Replaced, Seal, Written, write};

@@ -9,7 +9,7 @@
 //!     the length in its pointer
 //!   * a sealed block does not enter the cache, which holds readable contents only
 
-use super::write::{self, Seal, Written};
+use super::write::{self, Replaced, Seal, Written};
 use super::{check, place, put};
 use crate::crypt::DatasetKeys;
 use crate::policy::{Dedup, WritePolicy};
@@ -94,7 +94,8 @@ pub(crate) fn write_raw(
     let is_shared = policy.dedup != Dedup::Off;
     if block.sealed.is_none() && (!block.is_packed() || psize >= whole || is_shared) {
         let contents = block.contents()?;
-        return write::write(store, txg, contents, policy, Seal::from(keys), None).map(|Written { bp, .. }| bp);
+        return write::write(store, txg, contents, policy, Seal::from(keys), Replaced::Nothing)
+            .map(|Written { bp, .. }| bp);
     }
     let mut bp = BlkPtr::new_block(&NewBlock {
         object_type: policy.object_type,

@@ -9,7 +9,8 @@
 //!              +-- compressed, at most 112 bytes ------------> embedded
 //!              +-- compressed, padded to a whole allocation -+
 //!              +-- as they are ------------------------------+-> MAC, encryption -> checksum
-//!                                                              -> addresses, or a gang block
+//!                                   -> the block that it replaces, if that has the same contents
+//!                                   -> addresses, or a gang block
 //! ```
 //!
 //! Invariants:
@@ -67,18 +68,33 @@ impl Seal<'_> {
     }
 }
 
-/// Writes `contents`; over `old`, which was born in the same txg, if they fit there.
+/// The block that a write replaces, if the caller knows it.
+#[derive(Clone, Copy)]
+pub(crate) enum Replaced<'a> {
+    Nothing,
+    /// Born in the same txg: overwritten in place if the new contents fit.
+    SameTxg(&'a BlkPtr),
+    /// Born in an earlier txg: stays if it holds the new contents.
+    Earlier(&'a BlkPtr),
+}
+
+/// Writes `contents`, unless they are in the block that they replace.
 pub(crate) fn write(
     store: &WriteStore,
     txg: u64,
     contents: Bytes,
     policy: &WritePolicy,
     keys: Seal<'_>,
-    old: Option<&BlkPtr>,
+    replaced: Replaced<'_>,
 ) -> Result<Written> {
     check(policy, contents.len() as u64)?;
     let mut room = ROOM.take();
-    let result = Writing { store, txg, policy, keys, old, room: &mut room }.run(contents);
+    let (old, present) = match replaced {
+        Replaced::Nothing => (None, None),
+        Replaced::SameTxg(old) => (Some(old), None),
+        Replaced::Earlier(present) => (None, Some(present)),
+    };
+    let result = Writing { store, txg, policy, keys, old, present, room: &mut room }.run(contents);
     if room.len() <= ROOM_KEPT_BYTES {
         ROOM.set(room);
     }
@@ -104,6 +120,7 @@ struct Writing<'a> {
     policy: &'a WritePolicy,
     keys: Seal<'a>,
     old: Option<&'a BlkPtr>,
+    present: Option<&'a BlkPtr>,
     room: &'a mut Vec<u8>,
 }
 
@@ -172,6 +189,9 @@ impl Writing<'_> {
         let in_room = self.seal(&mut bp, &mut contents, shape)?;
         let stored = if in_room { &self.room[..shape.psize] } else { &contents[..] };
         sum(self.store, &mut bp, stored)?;
+        if let Some(present) = self.present.filter(|present| self.stays(present, &bp)) {
+            return Ok(Written { bp: *present, contents });
+        }
         bp.set_birth(Txg(self.txg), Txg(self.txg));
         if level == 0 {
             bp.set_fill(1);
@@ -221,6 +241,29 @@ impl Writing<'_> {
     fn may_go_over(&self, old: &BlkPtr) -> bool {
         let is_plain = !old.is_hole() && !old.is_embedded() && !old.is_gang() && !old.is_dedup();
         is_plain && old.physical_birth() == Txg(self.txg) && old.dvas().count() == usize::from(self.copies())
+    }
+
+    /// Whether `present` stays, because it is the same as `new`, the block about to be placed.
+    /// Facts: `zio_nop_write` in module/zfs/zio.c.
+    fn stays(&self, present: &BlkPtr, new: &BlkPtr) -> bool {
+        let form = |bp: &BlkPtr| {
+            (bp.checksum_kind().ok(), bp.checksum(), bp.compression().ok(), bp.lsize_bytes(), bp.psize_bytes())
+        };
+        // A block on a removed device would stay there.
+        let is_moved = |present: &BlkPtr| {
+            let tree = self.store.tree();
+            present.dvas().any(|dva| tree.is_indirect(dva.vdev))
+        };
+        self.policy.may_keep()
+            && self.keys.is_none()
+            && !present.is_hole()
+            && !present.is_embedded()
+            && !present.is_redacted()
+            && !present.uses_crypt()
+            && !present.is_dedup()
+            && form(present) == form(new)
+            && present.dvas().count() == usize::from(self.copies())
+            && !is_moved(present)
     }
 
     fn make_room(&mut self, bytes: usize) {

@@ -183,6 +183,9 @@ fn string(d: &Dataset, def: &PropertyDef, view: &View<'_>) -> Result<Option<Prop
     Ok(def.default_text().and_then(|text| property(def, Value::Text(text.to_owned()), Source::Default)))
 }
 
+/// Properties that options of a mount override while it is mounted.
+const TEMPORARY: [&str; 5] = ["atime", "devices", "exec", "readonly", "setuid"];
+
 fn numeric(d: &Dataset, def: &PropertyDef, view: &View<'_>) -> Result<Option<Property>> {
     match def.name {
         "mounted" => return Ok(property(def, Value::Number(u64::from(is_mounted(d, view)?)), Source::None)),
@@ -218,6 +221,14 @@ fn numeric(d: &Dataset, def: &PropertyDef, view: &View<'_>) -> Result<Option<Pro
     );
     if set_where_it_holds && source == Source::None {
         source = Source::Local;
+    }
+    // A mount with other options than the properties. Facts: get_numeric_property in
+    // lib/libzfs/libzfs_dataset.c.
+    if let Mounts::With { options, .. } = view.mounts
+        && TEMPORARY.contains(&def.name)
+        && let Some(now) = options(d.name(), def.name).map(u64::from).filter(|now| *now != value)
+    {
+        (value, source) = (now, Source::Temporary);
     }
     if def.name == "readonly" && value == 0 && view.read_only && is_mounted(d, view)? {
         (value, source) = (1, Source::Temporary);
@@ -264,7 +275,7 @@ fn mountpoint(d: &Dataset, def: &PropertyDef, view: &View<'_>) -> Result<Propert
 fn is_mounted(d: &Dataset, view: &View<'_>) -> Result<bool> {
     match view.mounts {
         Mounts::None => Ok(false),
-        Mounts::Of(mounted) => Ok(mounted(d.name())),
+        Mounts::Of(mounted) | Mounts::With { mounted, .. } => Ok(mounted(d.name())),
         Mounts::AsImported => {
             // Redacted file systems are mounted only manually, so that they are not mistaken for
             // complete ones.

@@ -23,7 +23,7 @@ pub use format::parse_size;
 pub use lookup::{all, get, received, user_properties, user_property_names};
 pub(crate) use setting::number;
 pub use value::{Property, PropertyValue, Source, Value};
-pub use view::{Mounts, View};
+pub use view::{MountOptions, Mounts, View};
 
 use std::collections::HashMap;
 use std::sync::OnceLock;

@@ -17,6 +17,10 @@ pub struct View<'a> {
     pub read_only: bool,
 }
 
+/// The value of property `atime`, `devices`, `exec`, `readonly` or `setuid` with which a dataset is
+/// mounted, given the names of both; `None` if it is not mounted or that is not known.
+pub type MountOptions<'a> = dyn Fn(&str, &str) -> Option<bool> + 'a;
+
 /// Which datasets are mounted.
 #[derive(Default, Clone, Copy)]
 pub enum Mounts<'a> {
@@ -26,6 +30,8 @@ pub enum Mounts<'a> {
     AsImported,
     /// Those for which the function returns true, given the dataset's name.
     Of(&'a dyn Fn(&str) -> bool),
+    /// The same, with the options of their mounts, which may differ from the properties.
+    With { mounted: &'a dyn Fn(&str) -> bool, options: &'a MountOptions<'a> },
 }
 
 impl View<'_> {

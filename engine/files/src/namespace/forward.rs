@@ -144,7 +144,7 @@ impl Vfs for Namespace {
             if !wanted {
                 break;
             }
-            if next_cookie > cookie {
+            if next_cookie > cookie && !self.is_hidden(&opened, name, node) {
                 wanted = sink(DirEntry { name: name.to_vec(), node, kind: FileKind::Directory, next_cookie });
             }
         }

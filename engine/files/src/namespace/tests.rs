@@ -9,11 +9,11 @@ use crate::memory::MemoryVfs;
 use crate::vfs::{Attr, Caller, DirEntry, FileHandle, FileKind, StatFs};
 use bytes::Bytes;
 use errors::Error;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 struct Dataset {
     name: &'static str,
-    control: Control,
+    visible: AtomicBool,
     children: Vec<(&'static str, Arc<Dataset>)>,
     snapshots: Vec<&'static str>,
     volumes: Vec<&'static str>,
@@ -26,7 +26,7 @@ struct Dataset {
 fn dataset(name: &'static str) -> Dataset {
     Dataset {
         name,
-        control: Control::Hidden,
+        visible: AtomicBool::new(false),
         children: Vec::new(),
         snapshots: vec!["s1", "s2"],
         volumes: vec!["vol", "vol@s1"],
@@ -60,7 +60,7 @@ impl Provider for Dataset {
         if self.locked { Err(Error::KeyUnavailable { place: self.name.to_owned() }) } else { Ok(files(self.name)) }
     }
     fn control(&self) -> Control {
-        self.control
+        if self.visible.load(Ordering::Relaxed) { Control::Visible } else { Control::Hidden }
     }
     fn children(&self) -> Result<Vec<Child>> {
         let child = |(place, d): &(&'static str, Arc<Dataset>)| Child {
@@ -135,7 +135,7 @@ fn tree() -> (Namespace, Arc<Dataset>) {
     let mut locked = dataset("tank/secret");
     locked.locked = true;
     let mut home = dataset("tank/home");
-    home.control = Control::Visible;
+    home.visible = AtomicBool::new(true);
     home.children.push(("ann", Arc::new(dataset("tank/home/ann"))));
     let mut tank = dataset("tank");
     tank.children.push(("home", Arc::new(home)));
@@ -217,6 +217,19 @@ fn the_control_directory_is_found_and_hidden() {
     let volume = walk(&ns, ".zfs/volume/vol@s1").expect("volume");
     assert_eq!((volume.kind, volume.size), (FileKind::Regular, 6));
     assert_eq!(text(&ns, ".zfs/volume/vol@s1"), "vol@s1");
+}
+
+/// It was listed as it was when the tree was opened.
+#[test]
+fn the_control_directory_is_listed_while_it_is_visible() {
+    let home = Arc::new(dataset("tank/home"));
+    let ns = Namespace::new(home.clone()).expect("opens");
+    let is_listed = || list(&ns, "").contains(&".zfs".to_owned());
+    for visible in [false, true, false] {
+        home.visible.store(visible, Ordering::Relaxed);
+        assert_eq!(is_listed(), visible);
+        walk(&ns, ".zfs/snapshot").expect("found, listed or not");
+    }
 }
 
 #[test]

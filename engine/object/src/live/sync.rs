@@ -153,7 +153,12 @@ impl ObjectSet {
                     self.write_sealed_dnodes(cx, job.blkid, data.bytes(), &policy, &at, &old)?
                 }
                 Content::Plain(data) if old.is_hole() => {
-                    cx.store().write(cx.txg(), data.bytes(), &policy, &at, keys)?
+                    let before = going[job.object].old.as_ref().filter(|_| !going[job.object].delta.wiped);
+                    let present = match before.filter(|_| policy.may_keep() && keys.is_none()) {
+                        Some(before) => self.bare_tree(cx, id, Dnode::clone(before)).pointer(job.blkid)?,
+                        None => BlkPtr::HOLE,
+                    };
+                    cx.store().write_or_keep(cx.txg(), &present, data.bytes(), &policy, &at, keys)?
                 }
                 Content::Plain(data) => cx.store().rewrite(cx.txg(), &old, data.bytes(), &policy, &at, keys)?,
             };

@@ -159,6 +159,8 @@ impl Tree<'_> {
         if level == 0 {
             let change = changes[0];
             return match change.block {
+                // The contents are those on disk.
+                Some(new) if new == old => Ok(old),
                 Some(new) => {
                     if self.is_rewrite(&old) {
                         self.forget(&old);

@@ -2,6 +2,7 @@
 //!
 //! [`plan`] checks a request and changes nothing; [`CreatePlan::run`] creates the dataset.
 
+use super::set::{set_version, split_version};
 use crate::kept_keys;
 use crate::mounts::MountReport;
 use crate::new_key::{self, AskNew};
@@ -12,8 +13,8 @@ use crate::verbs::lookup::not_applicable;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, pool_of};
 use crate::write::{WritablePool, maker};
 use dataset::property::{self, full_name, parse_size};
-use dataset::write::{self, NewDataset};
-use dataset::{DatasetKind, View};
+use dataset::write::{self, FILE_SYSTEM_VERSION, NewDataset};
+use dataset::{DatasetKind, Entry, View};
 use errors::Error;
 use pool::Pool;
 
@@ -121,7 +122,8 @@ impl CreatePlan {
         }
         let name = &request.name;
         let failed = |kind: Kind, e: &anyhow::Error| request.refuse(Reason::new(kind, format!("{e:#}")));
-        let key = new_key::ask(&properties, name, None, ask).map_err(|e| failed(Kind::Invalid, &e))?;
+        let key =
+            new_key::ask(&properties, name, None, ask, &*invocation.fetch).map_err(|e| failed(Kind::Invalid, &e))?;
         let new = NewDataset {
             name: name.clone(),
             is_volume: request.volume.is_some(),
@@ -154,11 +156,33 @@ impl CreatePlan {
 /// Sets quotas of a new file system, or destroys it. They are in the file system, so it must exist
 /// first.
 fn set_quotas(pool: &WritablePool, name: &str, quotas: &[Quota]) -> Result<(), Reason> {
-    pool.set_quotas(name, quotas).or_else(|error| {
+    or_destroy(pool, name, pool.set_quotas(name, quotas).map_err(Reason::from))
+}
+
+/// Destroys a new dataset that could not be completed.
+fn or_destroy(pool: &WritablePool, name: &str, completed: Result<(), Reason>) -> Result<(), Reason> {
+    completed.or_else(|reason| {
         pool.close_dataset(name)?;
         write::destroy(&pool.live, name)?;
-        Err(error.into())
+        Err(reason)
     })
+}
+
+/// The version to which the properties of a new clone raise that of `origin`, if they do. Facts:
+/// `zfs_valid_proplist`, which refuses an older one.
+fn upgrade_to(origin: &Entry, is_volume: bool, properties: &[(String, String)]) -> Result<Option<u64>, Reason> {
+    let (Some(asked), _) = split_version(properties)? else { return Ok(None) };
+    let wrong = |why: String| Err(Reason::new(Kind::Invalid, why));
+    if is_volume {
+        return wrong("'version' does not apply to datasets of this type".to_owned());
+    }
+    let present = property::get(origin, "version", &View::default())?.and_then(|p| p.value.raw.parse().ok());
+    match present {
+        Some(present) if asked < present => wrong(format!("Can not downgrade; already at version {present}")),
+        Some(present) if asked == present => Ok(None),
+        _ if !(1..=FILE_SYSTEM_VERSION).contains(&asked) => wrong(format!("bad version '{asked}'")),
+        _ => Ok(Some(asked)),
+    }
 }
 
 /// Refuses quotas of users, groups and projects for volumes.
@@ -242,6 +266,7 @@ pub fn clone(invocation: &Invocation<'_>, request: &CloneRequest) -> Result<Moun
     };
     let head = snapshot.tree().head(snapshot.dir());
     let is_volume = head.and_then(|head| head.kind()).is_ok_and(|kind| kind == DatasetKind::Volume);
+    let upgrade = upgrade_to(&found.entry, is_volume, &request.properties);
     let exists = found.pool.datasets.entry(name).is_ok();
     if pool_of(origin) != pool_of(name) {
         return Err(Reason::new(Kind::Invalid, "source and target pools differ").refuse(&cannot));
@@ -251,9 +276,11 @@ pub fn clone(invocation: &Invocation<'_>, request: &CloneRequest) -> Result<Moun
         return Ok(MountReport::default());
     }
     invocation.check_shares(&request.properties).map_err(|reason| reason.refuse(&cannot))?;
+    let upgrade = upgrade.map_err(|reason| reason.refuse(&cannot))?;
     let split =
         check_quotas(&request.properties, is_volume).and_then(|()| principals::split_quotas(&request.properties));
-    let (quotas, properties) = split.map_err(|reason| reason.refuse(&cannot))?;
+    let (quotas, mut properties) = split.map_err(|reason| reason.refuse(&cannot))?;
+    properties.retain(|(name, _)| name != "version");
     let record = invocation.record("create", name)?;
     let permitted = invocation.permit(&record, |caller, tree| {
         caller.require(tree, origin, &["clone"])?;
@@ -265,6 +292,7 @@ pub fn clone(invocation: &Invocation<'_>, request: &CloneRequest) -> Result<Moun
             create_parents(invocation, pool, name)?;
         }
         write::clone_for(&pool.live, invocation.caller.other(), origin, name, &properties)?;
+        or_destroy(pool, name, upgrade.map_or(Ok(()), |version| set_version(pool, name, version)))?;
         set_quotas(pool, name, &quotas)
     });
     cloned.map_err(|reason| reason.refuse(&cannot))?;

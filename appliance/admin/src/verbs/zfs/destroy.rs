@@ -33,7 +33,7 @@ pub struct DestroyRequest {
     pub clones: bool,
     /// Snapshots that are held or cloned: later, when nothing needs them any more (`-d`).
     pub deferred: bool,
-    /// Unmount file systems that are in use (`-f`).
+    /// `-f`, which changes nothing: as with OpenZFS on Linux, file systems in use stay mounted.
     pub force: bool,
 }
 
@@ -270,10 +270,10 @@ impl DestroyPlan {
             Target::Bookmark => require(invocation, &record, std::slice::from_ref(&self.request.name))?,
         }
         match &self.target {
-            Target::Heads(names) => destroy_all(invocation, &record, names, self.request.force),
+            Target::Heads(names) => destroy_all(invocation, &record, names),
             Target::Snapshots { clones, names } => {
                 if !clones.is_empty() {
-                    destroy_all(invocation, &record, clones, self.request.force)?;
+                    destroy_all(invocation, &record, clones)?;
                 }
                 let deferred = self.request.deferred;
                 let run = |pool: &WritablePool| destroy_snapshots(pool, names, deferred);
@@ -326,9 +326,9 @@ fn complaint(name: &str, error: &Error) -> Refusal {
 }
 
 /// Unmounts datasets and destroys them and the snapshots, in this order.
-pub fn destroy_all(invocation: &Invocation<'_>, record: &Imported, all: &[String], force: bool) -> Result<(), Refusal> {
+pub fn destroy_all(invocation: &Invocation<'_>, record: &Imported, all: &[String]) -> Result<(), Refusal> {
     let heads: Vec<&String> = all.iter().filter(|n| !n.contains('@')).collect();
-    let mounted = unmount(invocation, record, &heads, force)?;
+    let mounted = unmount(invocation, record, &heads)?;
     let destroyed = invocation.change_each(record, WHOLE, &complaint, |pool| {
         for part in all.chunk_by(|a, b| a.contains('@') && b.contains('@')) {
             if (invocation.is_gone)() {
@@ -377,12 +377,7 @@ impl WasMounted {
     }
 }
 
-fn unmount(
-    invocation: &Invocation<'_>,
-    record: &Imported,
-    heads: &[&String],
-    force: bool,
-) -> Result<WasMounted, Refusal> {
+fn unmount(invocation: &Invocation<'_>, record: &Imported, heads: &[&String]) -> Result<WasMounted, Refusal> {
     let Some(mounts) = invocation.mounts(record) else { return Ok(WasMounted::default()) };
     let mut before = WasMounted::default();
     for name in heads {
@@ -390,7 +385,7 @@ fn unmount(
         let is_removed = |m: &&Mounted| !m.by_hand && mounts.is_placed_by_others(&m.dataset);
         before.directories.extend(below.iter().filter(is_removed).map(|m| m.place.clone()));
         before.all.extend(below);
-        if let Err(error) = mounts.unmount_below(name, force) {
+        if let Err(error) = mounts.unmount_below(name, false) {
             let gone = before.names().into_iter().filter(|name| !mounts.is_mounted(name));
             mounts.mount_again(&gone.collect::<Vec<_>>());
             return Err(error.into());

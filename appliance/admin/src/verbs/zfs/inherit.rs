@@ -120,7 +120,7 @@ fn in_pool(
             }
         }),
     };
-    remounts.into_iter().for_each(|remount| tally.report(remount.settle()));
+    remounts.into_iter().for_each(|remount| tally.report(remount.settle(changed.is_ok())));
     if let Err(reason) = changed
         && (refusals.is_empty() || !opened)
     {

@@ -10,7 +10,7 @@ use crate::verbs::line::line;
 use crate::verbs::lookup::Lookup;
 use crate::verbs::tally::Tally;
 use crate::verbs::{Found, Invocation, Kind, Reason, Refusal};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use dataset::property::{self, View};
 use dataset::write::PBKDF2_ITERATIONS_MAX;
 use dataset::{Dataset, Entry, KeyLocation, ListOptions};
@@ -232,10 +232,16 @@ fn material(
         None => value("keylocation")?.unwrap_or_else(|| "prompt".into()),
     };
     invocation.caller.check_key_location(Some(&location))?;
-    Ok(read_key(entry, &format, &location, ask)?)
+    Ok(read_key(invocation, entry, &format, &location, ask)?)
 }
 
-fn read_key(entry: &Entry, format: &str, location: &str, ask: &Ask<'_>) -> Result<Vec<u8>> {
+fn read_key(
+    invocation: &Invocation<'_>,
+    entry: &Entry,
+    format: &str,
+    location: &str,
+    ask: &Ask<'_>,
+) -> Result<Vec<u8>> {
     match KeyLocation::parse(location) {
         Some(KeyLocation::File(path)) => {
             let shown = || format!("Failed to open key material file '{location}'");
@@ -247,7 +253,7 @@ fn read_key(entry: &Entry, format: &str, location: &str, ask: &Ask<'_>) -> Resul
             }
             Ok(bytes)
         }
-        Some(KeyLocation::Url(url)) => bail!("unsupported: keys from a web server ('{url}')"),
+        Some(KeyLocation::Url(url)) => Ok(new_key::used(format, (invocation.fetch)(&url)?).to_vec()),
         _ => {
             let kind = match format {
                 "raw" => "raw key",
@@ -278,16 +284,17 @@ fn forget_here(invocation: &Invocation<'_>, found: &Found, dataset: &Dataset) ->
     let Some(writable) = pool.writable() else {
         return found.pool.keys.unload(dataset).map(drop).map_err(|e| plain(&e));
     };
-    let mounted = invocation.mounts(record).map(|mounts| mounts.below(name)).unwrap_or_default();
-    for below in &mounted {
-        let root = found.pool.datasets.dataset(&below.dataset).and_then(|d| d.encryption_root());
-        if root.is_ok_and(|root| root.is_some_and(|root| root.name() == name)) {
-            return Err(busy());
-        }
+    let mounts = invocation.mounts(record);
+    // Clones have the key of their origin, wherever they are.
+    let heads = found.pool.datasets.list(&[&record.name], &ListOptions::heads()).map_err(|e| plain(&e))?;
+    let uses_key =
+        |dataset: &&Dataset| dataset.encryption_root().is_ok_and(|root| root.is_some_and(|root| root.name() == name));
+    let users: Vec<&Dataset> = heads.entries.iter().filter_map(Entry::dataset).filter(uses_key).collect();
+    if users.iter().any(|user| mounts.as_ref().is_some_and(|mounts| mounts.is_mounted(user.name()))) {
+        return Err(busy());
     }
-    let heads = found.pool.datasets.list(&[name], &ListOptions::heads()).map_err(|e| plain(&e))?;
-    for entry in heads.entries.iter().filter(|e| mounted.iter().all(|m| m.dataset != e.name())) {
-        let closed = writable.close_dataset(entry.name());
+    for user in users {
+        let closed = writable.close_dataset(user.name());
         closed.map_err(|e| Reason::new(Reason::from(&e).kind, format!("{e:#}")))?;
     }
     match writable.live.unload_key(name) {

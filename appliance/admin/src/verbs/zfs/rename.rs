@@ -18,7 +18,7 @@ pub struct RenameRequest {
     pub parents: bool,
     /// Of a snapshot: also those of the same name below (`-r`).
     pub recursive: bool,
-    /// Unmount file systems that are in use (`-f`).
+    /// `-f`, which changes nothing: as with OpenZFS on Linux, file systems in use stay mounted.
     pub force: bool,
     /// Leave file systems mounted where they are (`-u`).
     pub keep_mounts: bool,
@@ -71,7 +71,7 @@ fn head(invocation: &Invocation<'_>, request: &RenameRequest) -> Result<MountRep
         mounts.unmount_below(from, false)?;
     }
     let unmounted = match &mounts {
-        Some(mounts) if !request.keep_mounts => mounts.unmount_placed(from, request.force)?,
+        Some(mounts) if !request.keep_mounts => mounts.unmount_placed(from, false)?,
         _ => Vec::new(),
     };
     let mut names: Vec<String> = unmounted.into_iter().map(|m| m.dataset).collect();

@@ -51,7 +51,7 @@ pub fn run(invocation: &Invocation<'_>, request: &RollbackRequest) -> Result<Mou
     require(invocation, &record, &newer.datasets)?;
     require(invocation, &record, &newer.bookmarks)?;
     if !newer.datasets.is_empty() {
-        destroy_all(invocation, &record, &newer.datasets, request.force)?;
+        destroy_all(invocation, &record, &newer.datasets)?;
     }
     let mounts = invocation.mounts(&record);
     let unmounted = match &mounts {

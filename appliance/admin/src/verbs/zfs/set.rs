@@ -80,7 +80,7 @@ fn one(invocation: &Invocation<'_>, request: &SetRequest, name: &str, tally: &mu
     let remount = mounts.map(|mounts| mounts.prepare(name, &full)).transpose()?.flatten();
     let result = invocation.change(&record, |pool| set_all(pool, name, &request.properties, invocation.check_share));
     if let Some(remount) = remount {
-        tally.report(remount.settle());
+        tally.report(remount.settle(result.is_ok()));
     }
     if let Err(reason) = result {
         let cannot = format!("cannot set property for '{name}'");
@@ -126,14 +126,14 @@ fn reason(error: Error) -> Reason {
 }
 
 /// The version among `properties`, and the other properties.
-fn split_version(properties: &[(String, String)]) -> Result<(Option<u64>, Properties), Reason> {
+pub(super) fn split_version(properties: &[(String, String)]) -> Result<(Option<u64>, Properties), Reason> {
     let (versions, others): (Vec<_>, Vec<_>) = properties.iter().cloned().partition(|(name, _)| name == "version");
     let version = versions.last().map(|(_, text)| parse_version(text)).transpose();
     Ok((version.map_err(|why| Reason::new(Kind::Invalid, why))?, others))
 }
 
 /// `zfs set version=N`.
-fn set_version(pool: &WritablePool, name: &str, version: u64) -> Result<(), Reason> {
+pub(super) fn set_version(pool: &WritablePool, name: &str, version: u64) -> Result<(), Reason> {
     if name.contains('@') {
         return Err(Reason::new(Kind::Invalid, "this property can not be modified for snapshots"));
     }

@@ -240,7 +240,7 @@ impl CreatePlan {
         check_properties(&datasets, &features)?;
         write::check_version(&datasets, version)
             .map_err(|_| Reason::new(Kind::Unsupported, "pool must be upgraded to set this property or value"))?;
-        let key = new_key::ask(&datasets, &shown, None, ask);
+        let key = new_key::ask(&datasets, &shown, None, ask, &*invocation.fetch);
         let key = key.map_err(|e| Reason::new(Kind::Invalid, format!("{e:#}")))?;
         let import_option = |wanted: &str| {
             settings.iter().rev().find_map(|s| match s {

@@ -15,7 +15,7 @@ use crate::verbs::{Invocation, Kind, Reason, Refusal};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DestroyRequest {
     pub pool: String,
-    /// Unmount file systems that are in use (`-f`).
+    /// `-f`, which changes nothing: as with OpenZFS on Linux, file systems in use stay mounted.
     pub force: bool,
 }
 
@@ -26,7 +26,7 @@ impl DestroyRequest {
     }
 }
 
-/// Destroys the pool. Refused if a volume or, without `force`, a file system is in use.
+/// Destroys the pool. Refused if a volume or a file system is in use.
 pub fn run(invocation: &Invocation<'_>, request: &DestroyRequest) -> Result<(), Refusal> {
     let name = &request.pool;
     let record = record(invocation, name)?;
@@ -38,7 +38,7 @@ pub fn run(invocation: &Invocation<'_>, request: &DestroyRequest) -> Result<(), 
     let left = forgetting(invocation, &record, "destroy", &mut remarks, |open, _| {
         // Held until the end: it is open when it is destroyed.
         let _open = open.map_err(|e| Reason::from(e).refuse(&cannot))?;
-        unmounted(invocation, &record, request.force)?;
+        unmounted(invocation, &record)?;
         if record.readonly {
             close_unwritten(invocation, &record);
             return Ok(());
@@ -50,8 +50,8 @@ pub fn run(invocation: &Invocation<'_>, request: &DestroyRequest) -> Result<(), 
     Ok(())
 }
 
-fn unmounted(invocation: &Invocation<'_>, record: &Imported, force: bool) -> Result<(), Refusal> {
-    invocation.unmount_all(record, force).map_err(|error| {
+fn unmounted(invocation: &Invocation<'_>, record: &Imported) -> Result<(), Refusal> {
+    invocation.unmount_all(record, false).map_err(|error| {
         let mut refusal = Refusal::from(error);
         refusal.message += &format!("\ncould not destroy '{}': could not unmount datasets", record.name);
         refusal

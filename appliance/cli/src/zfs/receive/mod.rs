@@ -65,7 +65,7 @@ const ROW: Verb = for_delegates("receive", "Receive a send stream from standard 
         flag('d', "Name the dataset as the sender does, without the pool's name, below the operand."),
         flag('e', "Name the dataset as the last part of the sender's name, below the operand."),
         flag('h', "Ignore the holds of the stream."),
-        flag('M', "Unmount file systems even if they are in use."),
+        flag('M', "Unmount file systems even if they are in use, for incremental streams."),
         flag('n', "Print what would be received, and receive nothing."),
         flag('u', "Do not mount the received file systems."),
         flag('v', "Print the name, size and time of each received stream."),
@@ -98,6 +98,12 @@ pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
         return Err(Failure::failed(what));
     }
     permission::to_begin(cx, &record, &asked)?;
+    if asked.is_prefix
+        && let Some(pool) = Pools::new(cx).pool(cx, &record.name)?
+        && pool.datasets.dataset(&asked.to).is_err()
+    {
+        return Err(Failure::failed(format!("cannot receive: specified fs ({}) does not exist", asked.to)));
+    }
     let input = cx.client.input().map_err(|e| Failure::failed(format!("cannot receive: {e}")))?;
     let flow = if asked.is_dry { None } else { flow::begin(cx, Direction::Receive, &asked.to) };
     let mut stream = VerifyingReader::new(input).watched(flow::receiving(flow.as_ref()));

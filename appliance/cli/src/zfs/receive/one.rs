@@ -234,9 +234,6 @@ impl Receiver<'_> {
     fn make_parents(&self, to: &Destination) -> Result<(), Failure> {
         let failed = |e: &Error| Failure::failed(format!("cannot receive: failed to create ancestors: {}", why(e)));
         let tree = self.tree().map_err(|e| failed(&e))?;
-        if tree.dataset(&self.asked.to).is_err() {
-            return Err(Failure::failed(format!("cannot receive: specified fs ({}) does not exist", self.asked.to)));
-        }
         let Some((parent, _)) = to.dataset.rsplit_once('/').filter(|(parent, _)| tree.dataset(parent).is_err()) else {
             return Ok(());
         };

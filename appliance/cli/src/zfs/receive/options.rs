@@ -28,6 +28,9 @@ impl Asked {
             [to] => to.clone(),
             _ => return Err(Failure::usage("too many arguments")),
         };
+        if parsed.has('d') && parsed.has('e') {
+            return Err(Failure::usage("invalid option combination: -d and -e are mutually exclusive"));
+        }
         Ok(Self {
             to,
             is_tail: parsed.has('e'),

@@ -72,7 +72,8 @@ impl Receiver<'_> {
             let permitted = self.caller.check_key_location(location.map(|(_, value)| value.as_str()));
             permitted.map_err(|reason| reason.refuse("cannot receive"))?;
             let prompt = |_: &str| anyhow::bail!("Cannot use 'prompt' keylocation because stdin is in use.");
-            let key = new_key::ask(&encryption.properties, &to.dataset, None, &prompt);
+            let key =
+                new_key::ask(&encryption.properties, &to.dataset, None, &prompt, &*cx.invocation(String::new()).fetch);
             encryption.key = key.map_err(|e| Failure::failed(format!("cannot receive: {e:#}")))?;
         }
         if let (true, Some(brought)) = (is_raw, &mut brought) {

@@ -83,7 +83,10 @@ impl<'r> Receiver<'r> {
             let unmounted = PoolMounts::new(&mounter, &owner.house, self.record).unmount_placed(name, false);
             unmounted.map_err(|e| Error::invalid(name, cannot_unmount(&e)))?;
         } else if let Some(owner) = &self.owner {
-            let names = crate::mounts::unmount_placed(owner, self.record, name, self.asked.force_unmount);
+            // A file system that is replaced as a whole is not detached from its users, as with
+            // OpenZFS on Linux.
+            let force = self.asked.force_unmount && !is_replaced;
+            let names = crate::mounts::unmount_placed(owner, self.record, name, force);
             let names = names.map_err(|why| Error::invalid(name, why))?;
             if !(is_replaced && self.asked.no_mount) {
                 self.unmounted.borrow_mut().extend(names);

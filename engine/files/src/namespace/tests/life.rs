@@ -239,7 +239,7 @@ fn a_permanent_child_is_listed_once_while_others_change() {
     let open = || {
         let child = |place: &String| (&*place.clone().leak(), Arc::new(dataset(place.clone().leak())));
         let children = children.lock().iter().map(child).collect();
-        Namespace::new(Arc::new(Dataset { control: Control::Visible, children, ..dataset("tank") })).expect("opens")
+        Namespace::new(Arc::new(Dataset { visible: true.into(), children, ..dataset("tank") })).expect("opens")
     };
     // After a different number of entries each time, some children are destroyed, or created.
     for (path, at, destroys) in

@@ -463,8 +463,8 @@ mod tests {
     use block::label::Labels;
     use host::device::MemoryDevice;
 
-    /// A pool with a side of a mirror that was detached (`c`, now elsewhere), and another device whose
-    /// guid has changed since (`b`).
+    /// A pool with a side of a mirror that was detached (`c`, now elsewhere), and another device
+    /// whose guid has changed since (`b`).
     #[test]
     fn an_older_configuration_finds_devices_that_left_or_changed_their_guid() {
         let device = |name: &str, guid| FoundDevice {

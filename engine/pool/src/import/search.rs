@@ -71,8 +71,8 @@ pub struct FoundPool {
     /// All spares and cache devices found by the search. Their labels do not name a pool, so they
     /// may belong to another one.
     pub auxiliary: Vec<FoundDevice>,
-    /// Devices that left the pool, or were about to join it: labels of txg 0 name it. An older state
-    /// of the pool may have them.
+    /// Devices that left the pool, or were about to join it: labels of txg 0 name it. An older
+    /// state of the pool may have them.
     pub departed: Vec<FoundDevice>,
 }
 

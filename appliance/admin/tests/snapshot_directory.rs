@@ -23,7 +23,9 @@ fn a_directory_made_in_zfs_snapshot_is_a_snapshot() {
     let disk = folder.path().join("disk");
     std::fs::File::create(&disk).and_then(|f| f.set_len(256 << 20)).expect("an image file");
     let layout = Layout::parse(&[disk.display().to_string()]).expect("a layout");
-    let pool = create(&CreateRequest { name: "tank".to_owned(), layout, ..CreateRequest::default() }).expect("a pool");
+    let features = pool::writer::default_features().map(str::to_owned).collect();
+    let pool = create(&CreateRequest { name: "tank".to_owned(), layout, features, ..CreateRequest::default() })
+        .expect("a pool");
     let new = NewDataset { name: "tank/home".to_owned(), ..NewDataset::default() };
     write::create(&pool.live, &new, maker()).expect("made");
     let home = pool.live.synced().expect("datasets").dataset("tank/home").expect("there");

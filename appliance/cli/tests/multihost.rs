@@ -80,7 +80,8 @@ fn a_pool_in_use_is_refused_with_openzfs_words_and_imported_after_a_kill() {
 #[test]
 fn a_pool_whose_heartbeats_fail_is_suspended_and_cleared() {
     let rig = served();
-    rig.good("inject -d DIR/d/a -e io -T write tank");
+    // Only labels: rules for a whole device spare them.
+    rig.good("inject -d DIR/d/a -L uber -e io -T write tank");
     rig.wait("not suspended", |rig| rig.run("zpool status tank").1.contains("state: SUSPENDED"));
     let status = rig.run("zpool status tank").1;
     assert!(

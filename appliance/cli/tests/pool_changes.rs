@@ -128,7 +128,7 @@ fn properties_of_devices_are_set_and_errors_cleared() {
     assert_eq!(get("checksum_n,org.example:shelf,failfast,io_n", "a"), shown);
     assert!(get("all", "a").ends_with("org.example:shelf\t7\tlocal\n"));
     rig.good("zpool set org.example:shelf= tank a");
-    assert_eq!(get("org.example:shelf", "a"), "");
+    assert_eq!(get("org.example:shelf", "a"), "org.example:shelf\t-\tdefault\n");
     rig.good("zpool set checksum_n=none tank a");
     assert_eq!(get("checksum_n", "a"), "checksum_n\t-\tdefault\n");
     rig.good("zpool set allocating=off tank c");

@@ -325,7 +325,8 @@ impl Mounts {
         number(&plan.place) != number(&around.place)
     }
 
-    /// Makes the kernel drop the cached pages of all mounts of a pool, so that files are read again.
+    /// Makes the kernel drop the cached pages of all mounts of a pool, so that files are read
+    /// again.
     pub fn drop_pages(&self, pool: u64) {
         let of_pool = |e: &&Entry| e.mounted.pool == pool;
         let ways: Vec<Way> = self.shared.0.lock().entries.iter().filter(of_pool).filter_map(|e| e.how.way()).collect();

@@ -478,6 +478,7 @@ fn the_end_of_an_intent_log_is_no_error_of_the_device() {
     bench.disks[0].memory.write_at(at, &[0; 8192]).unwrap();
     let errors = || bench.store.tree().leaves()[0].errors().checksum;
     let log = block::Bookmark { object: 0, level: -2, ..AT };
+    bench.store.cache().clear();
     assert!(bench.store.reader().read_uncached(&bp, &log, None).is_err());
     assert_eq!(errors(), 0);
     assert!(bench.store.reader().read_uncached(&bp, &AT, None).is_err());
@@ -503,6 +504,7 @@ fn single_copies_fail_by_injection() {
         })
     };
     let (reader, wrong) = (bench.store.reader(), block::vdev::RepairPurpose::Wrong { is_known: false });
+    bench.store.cache().clear();
     let first = reader.injection().add(rule(0b011));
     assert_eq!(reader.read_uncached(&bp, &AT, None).unwrap().data, data);
     assert!(bench.store.repair(&bp, &AT, wrong).readable);

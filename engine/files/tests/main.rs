@@ -1,7 +1,7 @@
 //! The tests of this crate in one program, because each would link the engine again.
 
 mod common;
-mod damaged;
+mod damage;
 mod dedup;
 mod diff;
 mod old_versions;

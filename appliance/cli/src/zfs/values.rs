@@ -156,7 +156,7 @@ pub fn compare(a: Option<&Property>, b: Option<&Property>, reverse: bool) -> std
         (Some(_), None) => return Less,
         (Some(a), Some(b)) => (a, b),
     };
-    // As in OpenZFS, words are in alphabetical order, whatever their numbers (zprop_collect_property).
+    // As in OpenZFS, words are in alphabetical order, whatever their numbers (zfs_compare).
     let are_words = property::find(&a.name).is_some_and(|def| matches!(def.value_type, ValueType::Index(_)));
     let order = match (&a.value.value, &b.value.value) {
         (Value::Number(x), Value::Number(y)) if !are_words => x.cmp(y),

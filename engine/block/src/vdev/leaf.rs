@@ -179,10 +179,16 @@ struct State {
     latency: (Latency, Latency),
     /// Range for which the device last allocated space.
     readied: Mutex<Range<u64>>,
+    sweeps: Sweeps,
+}
+
+/// What trim and initialize ask.
+#[derive(Default)]
+struct Sweeps {
     /// Whether the device can discard, or could when it was last open.
     could_discard: AtomicBool,
     /// How far trim, and initialize, have come.
-    swept: [AtomicU64; 2],
+    done: [AtomicU64; 2],
 }
 
 /// End of the allocatable space of a device: its back labels start there.
@@ -237,8 +243,7 @@ impl Leaf {
             queue: Queue::default(),
             latency: Default::default(),
             readied: Mutex::default(),
-            could_discard: could_discard.into(),
-            swept: Default::default(),
+            sweeps: Sweeps { could_discard: could_discard.into(), ..Sweeps::default() },
         };
         Self { guid, path, state: Arc::new(state) }
     }
@@ -276,7 +281,7 @@ impl Leaf {
     /// Uses `device` from now on. Since it was opened again, earlier failures are forgotten. The
     /// dtl is kept.
     pub fn open(&self, device: Arc<dyn Device>) {
-        self.state.could_discard.store(device.can_discard(), Ordering::Relaxed);
+        self.state.sweeps.could_discard.store(device.can_discard(), Ordering::Relaxed);
         let device = Arc::new(Faulty::new(device, self.guid));
         if let Some(faults) = self.state.pool.faults.get() {
             device.obey(faults);
@@ -667,7 +672,7 @@ impl Leaf {
 
     /// Whether the device can discard, or could when it was last open. False if it was never open.
     pub fn could_discard(&self) -> bool {
-        self.state.could_discard.load(Ordering::Relaxed)
+        self.state.sweeps.could_discard.load(Ordering::Relaxed)
     }
 
     /// Discards (trims) unused bytes on the device, when the queue has room. Returns `None` if
@@ -702,13 +707,13 @@ impl Leaf {
 
     /// Records how far trim, or else initialize, has come: an offset on the device.
     pub fn note_swept(&self, is_trim: bool, offset: u64) {
-        let [trim, initialize] = &self.state.swept;
+        let [trim, initialize] = &self.state.sweeps.done;
         (if is_trim { trim } else { initialize }).store(offset, Ordering::Relaxed);
     }
 
     /// How far trim, and initialize, have come since the pool was opened: offsets on the device.
     pub fn swept(&self) -> [u64; 2] {
-        self.state.swept.each_ref().map(|offset| offset.load(Ordering::Relaxed))
+        self.state.sweeps.done.each_ref().map(|offset| offset.load(Ordering::Relaxed))
     }
 
     /// Prepares the device for small writes from `offset` on, each followed by a flush. The first

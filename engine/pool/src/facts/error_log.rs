@@ -85,7 +85,7 @@ impl Pool {
         let mut at = error.dataset;
         for _ in 0..SNAPSHOTS_MAX {
             match self.dataset_phys(at)? {
-                Some(ds) if ds.prev_snap != 0 && ds.prev_snap_txg.0 > error.birth => at = ds.prev_snap,
+                Some(ds) if ds.prev_snap != 0 && ds.prev_snap_txg.0 >= error.birth => at = ds.prev_snap,
                 _ => break,
             }
         }
@@ -110,7 +110,8 @@ impl Pool {
         let (mut at, mut taken) = (ds.prev_snap, ds.prev_snap_txg.0);
         let mut affected = BTreeSet::new();
         for _ in 0..SNAPSHOTS_MAX {
-            if at == 0 || error.birth >= taken || taken > newest {
+            // A snapshot has the blocks that were born in its own txg; OpenZFS passes over these.
+            if at == 0 || error.birth > taken || taken > newest {
                 break;
             }
             let Some(snapshot) = self.dataset_phys(at)? else { break };

@@ -177,7 +177,7 @@ fn pass(shared: &Arc<Shared>, top: &Vdev, work: Work, generation: u64, active: &
         let bytes = apply(shared, top, work, &leaves, &held);
         drop(held);
         done_bytes += bytes;
-        // A device that left meanwhile did not do this range. The pass ends before it counts as done.
+        // A device that left meanwhile did not do this range: the pass ends before it counts.
         if leaves.iter().any(|w| !is_there(w.leaf)) {
             return Ok(Pass::Changed);
         }

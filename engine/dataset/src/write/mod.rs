@@ -16,6 +16,7 @@
 //!     limit_check  counts that users may not exceed
 //!     receive_progress  how far a receive has come
 //!     pending   destroyed data that is not freed yet
+//!     upgrade   the version of the pool rises
 //!     one_txg   several of these operations in one txg
 //! ```
 //! Below: `pool::Writer::task`. ZFS name: DSL sync tasks.
@@ -56,12 +57,13 @@ pub(crate) mod snapshot;
 pub(crate) mod space;
 pub(crate) mod tree;
 pub(crate) mod unsnap;
+mod upgrade;
 mod values;
 
 pub use bookmark::{bookmark, destroy_bookmark};
 pub use clone::{clone, clone_for};
 pub use contents::{FILE_SYSTEM_VERSION, FileSystemMaker, FileSystemTraits, Fill, pool_version_for};
-pub use create::{Bootstrap, NewDataset, bootstrap, check_version, create, volume_reservation};
+pub use create::{Bootstrap, NewDataset, bootstrap, check_version, create, reservation_of_volumes, volume_reservation};
 pub use cx::Failures;
 pub use delegation::{Delegation, delegate};
 pub use destroy::destroy;
@@ -77,6 +79,7 @@ pub use rollback::rollback;
 pub use snapshot::{snapshot, snapshot_for};
 pub use tree::TXG_INITIAL;
 pub use unsnap::destroy_snapshots;
+pub use upgrade::{enable_feature, upgrade_pool};
 pub use values::{Setting, check_new, parse_version};
 
 use crate::delegation::Credentials;

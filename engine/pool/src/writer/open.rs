@@ -13,6 +13,7 @@ use super::deflate::Deflate;
 use super::features::LiveFeatures;
 use super::live_config::LiveConfig;
 use super::spa::{Shared, Txgs, WriteOptions, Writer};
+use super::version::copies_max;
 use super::view_cache::Views;
 use super::writable::check;
 use crate::checkpoint::{Discarding, wind_back};
@@ -104,6 +105,7 @@ impl Writer {
         let store = WriteStore::new(pool.store().clone(), allocator.clone());
         allocator.publish_units(&store);
         store.set_hole_births(pool.features().is_active("com.delphix:hole_birth"));
+        store.set_copies_max(copies_max(pool.version()));
         let mos = ObjectSet::open_live(&store, Some(&uberblock.root), 0, None, ObjsetKind::Meta)?;
         let deflate = Arc::new(Deflate::new(pool.deflate_ratios()));
         let clones = Clones::load(&pool, &mos, {

@@ -143,7 +143,11 @@ fn znode(bytes: &mut [u8]) -> Result<()> {
     bytes[ACL + 14..ACL + 16].reverse();
     let version = Endian::Little.u16(&bytes[VERSION]);
     let list = &mut bytes[ACL + 16..LEGACY_BYTES];
-    if version == 0 { old_entries(list) } else { entries(list) }
+    if version == 0 {
+        old_entries(list)
+    } else {
+        entries(list)
+    }
     Ok(())
 }
 

@@ -233,8 +233,8 @@ impl Dnode {
         out[4] = self.bonus_type.0;
         out[5] = self.checksum;
         out[6] = self.compression;
-        out[7] = (self.flags & !Self::FLAG_SPILL_BLKPTR)
-            | if self.spill.is_some() { Self::FLAG_SPILL_BLKPTR } else { 0 };
+        out[7] =
+            (self.flags & !Self::FLAG_SPILL_BLKPTR) | if self.spill.is_some() { Self::FLAG_SPILL_BLKPTR } else { 0 };
         endian.put_u16(&mut out[8..], (self.data_block_bytes >> 9) as u16);
         endian.put_u16(&mut out[10..], self.bonus.len() as u16);
         out[12] = self.slots - 1;

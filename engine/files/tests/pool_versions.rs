@@ -169,7 +169,8 @@ fn an_old_pool_refuses_what_a_newer_version_is_needed_for() {
     let set = |name: &str, value: &str| {
         dataset::write::set(rig.live(), "tank", &[(name.to_owned(), value.to_owned())]).map_err(|e| e.to_string())
     };
-    let newer = [("copies", "2"), ("compression", "gzip"), ("compression", "zle"), ("refquota", "10M"), ("dedup", "on")];
+    let newer =
+        [("copies", "2"), ("compression", "gzip"), ("compression", "zle"), ("refquota", "10M"), ("dedup", "on")];
     for (name, value) in newer {
         assert!(set(name, value).unwrap_err().contains("pool must be upgraded"), "{name}={value}");
     }

@@ -164,8 +164,9 @@ pub fn upgrade(cx: &mut Context<'_>, call: &Call) -> Outcome {
                 cx.complain("Upgrade not performed because 'compatibility' property set to 'legacy'.");
                 return Ok(1);
             }
-            let raise =
-                |pool: &admin::write::WritablePool| Ok(pool.writer().task(move |cx| write::upgrade_pool(cx, version))?);
+            let raise = |pool: &admin::write::WritablePool| {
+                Ok(pool.writer().task(move |cx| write::upgrade_pool(cx, version))?)
+            };
             change(cx, record, &format!("cannot set property for '{name}'"), &command, raise)?;
             let to = match version {
                 CURRENT_VERSION => "feature flags".to_owned(),

@@ -63,7 +63,10 @@ fn clone_in(cx: &Cx<'_>, origin: &str, name: &str, properties: &[(String, String
     let phys = cx.dataset(id)?.phys;
     let at = Bookmark { objset: id, object: 0, level: -1, blkid: 0 };
     let root = cx.mos().store().read_unopened(&phys.bp, &at)?;
-    if root.endian != Endian::Little && phys.bp.uses_crypt() && !Objset::parse(&root.data, root.endian)?.zil.log.is_hole() {
+    if root.endian != Endian::Little
+        && phys.bp.uses_crypt()
+        && !Objset::parse(&root.data, root.endian)?.zil.log.is_hole()
+    {
         return Err(Error::unsupported(name, "clones of encrypted snapshots with a log that a big-endian host wrote"));
     }
     let settings = values::settings_for(cx, &Node { name: name.to_owned(), snapshot: None, ..from }, properties)?;

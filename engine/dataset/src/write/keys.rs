@@ -218,7 +218,13 @@ impl Derived {
         user: Option<&Credentials>,
     ) -> Result<Option<Arc<Self>>> {
         let Some(material) = material else { return Ok(None) };
-        let target = Target { dataset: place, kinds: Kinds::FILESYSTEM, is_new: true, version: VERSION_FEATURES, is_enabled: &|_| true };
+        let target = Target {
+            dataset: place,
+            kinds: Kinds::FILESYSTEM,
+            is_new: true,
+            version: VERSION_FEATURES,
+            is_enabled: &|_| true,
+        };
         let number = |property: &str| -> Result<Option<u64>> {
             let given = properties.iter().rev().find(|(name, _)| name == property);
             given.map(|(name, text)| Ok(values::check(&target, name, text)?.number())).transpose()

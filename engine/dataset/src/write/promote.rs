@@ -159,8 +159,7 @@ impl Plan {
         let (own, others) = (phys(&own), phys(&others));
         let after: Vec<&DslDataset> = moved.iter().map(|(s, _)| &s.phys).chain(&own).collect();
         let others: Vec<&DslDataset> = others.iter().collect();
-        let snapshots =
-            (dead_since(cx, &after, below_txg)?, dead_since(cx, &others, origin_phys.creation_txg.0)?);
+        let snapshots = (dead_since(cx, &after, below_txg)?, dead_since(cx, &others, origin_phys.creation_txg.0)?);
         let (from_head, oldest) = (from_dir.head_dataset, oldest.id);
         Ok(Self { node, from, from_head, origin, shared: moved, oldest, takes_root, space, unique, snapshots })
     }

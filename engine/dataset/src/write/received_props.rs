@@ -15,8 +15,8 @@ use crate::live::LiveDatasets;
 use crate::property::set::PropertySet;
 use crate::property::{Attr, Kinds, Value, find, is_user_property};
 use errors::{Error, Result};
-use ondisk::{ObjsetKind, version};
 use ondisk::zap::Value as ZapValue;
+use ondisk::{ObjsetKind, version};
 
 /// Marks that properties were received.
 const HAS_RECEIVED: &str = "$hasrecvd";

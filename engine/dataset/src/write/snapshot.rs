@@ -24,8 +24,8 @@ use super::tree::{self, Node};
 use super::{bookmark, deadlist, feature, limit_check, unsnap, upgrade, values};
 use crate::delegation::Credentials;
 use crate::live::LiveDatasets;
-use block::Bookmark;
 use crate::name::Tail;
+use block::Bookmark;
 use errors::{Error, Refusal, Result};
 use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::dsl_dir::{FIELD_CRYPTO_KEY_OBJ, FIELD_SNAPSHOTS_CHANGED};
@@ -69,7 +69,9 @@ pub fn snapshot_for(
             // Two snapshots in one txg would be the same state: the later one waits for the
             // next txg.
             Taken::Later => {}
-            Taken::HasLog(name) if attempts == EMPTY_LOG_ATTEMPTS => return Err(vec![(name.clone(), Refusal::Busy.at(name))]),
+            Taken::HasLog(name) if attempts == EMPTY_LOG_ATTEMPTS => {
+                return Err(vec![(name.clone(), Refusal::Busy.at(name))]);
+            }
             Taken::HasLog(_) => {
                 attempts += 1;
                 live.empty_logs().map_err(whole)?;

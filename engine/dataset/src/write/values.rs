@@ -289,7 +289,8 @@ mod tests {
     use super::*;
 
     fn value(kinds: Kinds, name: &str, text: &str) -> std::result::Result<Value, String> {
-        let target = Target { dataset: "tank/a", kinds, is_new: false, version: 5000, is_enabled: &|f| f != feature::ZSTD };
+        let target =
+            Target { dataset: "tank/a", kinds, is_new: false, version: 5000, is_enabled: &|f| f != feature::ZSTD };
         check(&target, name, text).map(|s| s.value).map_err(|e| e.to_string())
     }
 
@@ -308,7 +309,8 @@ mod tests {
 
     #[test]
     fn a_short_name_sets_the_property_that_it_is_of_but_does_not_come_in_a_stream() {
-        let target = Target { dataset: "tank/a", kinds: Kinds::FILESYSTEM, is_new: false, version: 5000, is_enabled: &|_| true };
+        let target =
+            Target { dataset: "tank/a", kinds: Kinds::FILESYSTEM, is_new: false, version: 5000, is_enabled: &|_| true };
         let set = check(&target, "compress", "lz4").unwrap();
         assert_eq!(set, Setting { name: "compression".into(), value: Value::Number(15) });
         let refused = |name, text| check(&target, name, text).unwrap_err().to_string();

@@ -190,8 +190,7 @@ fn check(shared: &Shared, root: &VdevConfig, to: u64, new: &NewLeaf, how: Joins)
             });
         }
         (Joins::Replace, _)
-            if parent.kind == "replacing"
-                && shared.config.identity.lock().version < ondisk::version::MULTI_REPLACE =>
+            if parent.kind == "replacing" && shared.config.identity.lock().version < ondisk::version::MULTI_REPLACE =>
         {
             return refuse(BUSY_REPLACING);
         }

@@ -18,6 +18,7 @@ use super::view_cache::Views;
 use super::writable::check;
 use crate::checkpoint::{Discarding, wind_back};
 use crate::clones::Clones;
+use crate::config::VdevConfig;
 use crate::dedup::Dedup;
 use crate::expansion::Expansion;
 use crate::import::search::{self, FoundDevice, FoundPool};
@@ -137,7 +138,11 @@ impl Writer {
             mos,
             allocator,
             features: LiveFeatures::new(pool.features().clone()),
-            config: LiveConfig::new(Identity::of(pool.config(), pool.name()), pool.root_vdev().clone(), uberblock),
+            config: LiveConfig::new(
+                Identity::of(pool.config(), pool.name()),
+                with_parity(pool.root_vdev().clone()),
+                uberblock,
+            ),
             accounting: Accounting::new(deflate, clones, dedup),
             background,
             farewells: Mutex::default(),
@@ -155,6 +160,17 @@ impl Writer {
         }
         Ok(writer)
     }
+}
+
+/// The device tree with the parity of each raidz. Before pool version 3 it is always 1, and not
+/// stored; OpenZFS refuses newer pools without it.
+fn with_parity(mut root: VdevConfig) -> VdevConfig {
+    for top in root.children.iter_mut().filter(|top| top.kind == "raidz") {
+        if top.all.get_u64(config::NPARITY).is_none() {
+            top.all.put(config::NPARITY, 1u64);
+        }
+    }
+    root
 }
 
 /// Waits until it is certain that no other host uses the pool, if its labels require that, and

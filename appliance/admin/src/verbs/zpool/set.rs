@@ -74,8 +74,7 @@ fn set_pool(invocation: &Invocation<'_>, record: &Imported, property: &str, valu
         }
         PoolSetting::Feature(feature, _) => {
             pool::writer::check_features([feature.as_str()])?;
-            let enable =
-                |pool: &WritablePool| Ok(pool.writer().task(move |cx| write::enable_feature(cx, &feature))?);
+            let enable = |pool: &WritablePool| Ok(pool.writer().task(move |cx| write::enable_feature(cx, &feature))?);
             invocation.change(record, enable)
         }
         PoolSetting::Stored(property, _) if property == "bootfs" => invocation.change(record, |pool| {

@@ -222,3 +222,22 @@ fn reopen(found: &FoundDevice) -> Result<FoundDevice> {
         _ => Err(Error::corrupt(name, "its labels changed while it was being opened")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ondisk::nvlist::Nvlist;
+
+    #[test]
+    fn a_raidz_from_before_version_3_gets_the_parity_that_newer_pools_must_have() {
+        let vdev = |kind: &str, parity: Option<u64>| {
+            let mut all = Nvlist::new();
+            parity.into_iter().for_each(|parity| all.put(config::NPARITY, parity));
+            VdevConfig { kind: kind.into(), id: 0, guid: 1, path: None, all, children: Vec::new() }
+        };
+        let tops = vec![vdev("raidz", None), vdev("raidz", Some(2)), vdev("mirror", None)];
+        let root = with_parity(VdevConfig { children: tops, ..vdev("root", None) });
+        let found: Vec<_> = root.children.iter().map(|top| top.all.get_u64(config::NPARITY)).collect();
+        assert_eq!(found, [Some(1), Some(2), None]);
+    }
+}

@@ -82,10 +82,10 @@ pub fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Validates properties of the root file system of a pool with these features.
-pub fn check_properties(properties: &[(String, String)], features: &[String]) -> errors::Result<()> {
+/// Validates properties of the root file system of a pool of `version` with these features.
+pub fn check_properties(properties: &[(String, String)], version: u64, features: &[String]) -> errors::Result<()> {
     let is_enabled = |guid: &str| features.iter().any(|name| writer::is_called(name, guid));
-    dataset::write::check_new("", false, properties, &is_enabled)
+    dataset::write::check_new("", false, properties, version, &is_enabled)
 }
 
 /// ashift of a top-level vdev: the largest of its leaves.

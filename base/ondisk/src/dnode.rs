@@ -92,7 +92,7 @@ pub struct Dnode {
 }
 
 impl Dnode {
-    /// `dn_used` is in bytes.
+    /// `dn_used` is in bytes; otherwise in sectors of 512, as before pool version 3.
     pub const FLAG_USED_BYTES: u8 = 1;
     /// The space is included in user, group and project accounting.
     pub const FLAG_USERUSED_ACCOUNTED: u8 = 2;
@@ -233,14 +233,14 @@ impl Dnode {
         out[4] = self.bonus_type.0;
         out[5] = self.checksum;
         out[6] = self.compression;
-        out[7] = (self.flags & !Self::FLAG_SPILL_BLKPTR)
-            | Self::FLAG_USED_BYTES
-            | if self.spill.is_some() { Self::FLAG_SPILL_BLKPTR } else { 0 };
+        out[7] =
+            (self.flags & !Self::FLAG_SPILL_BLKPTR) | if self.spill.is_some() { Self::FLAG_SPILL_BLKPTR } else { 0 };
         endian.put_u16(&mut out[8..], (self.data_block_bytes >> 9) as u16);
         endian.put_u16(&mut out[10..], self.bonus.len() as u16);
         out[12] = self.slots - 1;
         endian.put_u64(&mut out[16..], self.max_block_id);
-        endian.put_u64(&mut out[24..], self.used_bytes);
+        let in_bytes = self.flags & Self::FLAG_USED_BYTES != 0;
+        endian.put_u64(&mut out[24..], if in_bytes { self.used_bytes } else { self.used_bytes / 512 });
         let mut at = CORE_BYTES;
         for bp in &self.blkptrs {
             out[at..at + blkptr::SIZE_BYTES].copy_from_slice(&bp.to_bytes(endian));

@@ -165,6 +165,16 @@ impl Objset {
         })
     }
 
+    /// From now on it is encoded little-endian. These dnodes have no bonus that would have to be
+    /// converted.
+    pub fn make_little(&mut self) {
+        self.endian = Endian::Little;
+        let accounting = [&mut self.user_used, &mut self.group_used, &mut self.project_used];
+        for dnode in accounting.into_iter().flatten().chain([&mut self.meta_dnode]) {
+            dnode.endian = Endian::Little;
+        }
+    }
+
     /// Encodes the block with a size of 1024, 2048 or 4096 bytes. MACs are written as they are in
     /// `self`.
     pub fn to_bytes(&self, size_bytes: usize) -> Result<Vec<u8>> {

@@ -44,7 +44,7 @@ use lifecycle::Lifecycle;
 use notes::UnsyncedNotes;
 use object::{ObjectSet, RawObjset, Tx, Zap};
 use observe::{Collector, Source};
-use ondisk::{BlkPtr, DslDataset, ObjsetKind, ZilHeader};
+use ondisk::{BlkPtr, DslDataset, ObjsetKind, ZilHeader, version};
 use pool::space::Allocator;
 use pool::{Participant, SpaceCheck, SyncTx, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -524,9 +524,6 @@ fn check_writable(dataset: &Dataset) -> Result<()> {
     if dataset.redacted_by()?.is_some() {
         return unsupported("writing a redacted dataset");
     }
-    if !dataset.phys().has(DslDataset::FLAG_UNIQUE_ACCURATE) {
-        return unsupported("writing a dataset that does not count what it alone references");
-    }
     Ok(())
 }
 
@@ -736,7 +733,8 @@ impl LiveDataset {
         let settings = self.settings();
         let is_encrypted = self.objset.keys().is_some() || self.objset.is_sealed();
         let policies = Policies::new(Settings::clone(&settings), is_encrypted, &|guid| cx.is_enabled(guid));
-        sync::DatasetSync::new(cx, self.id, policies, self.counting)?.run(&self.objset).at(&self.name())
+        let counting = self.counting.filter(|_| cx.sync.version() >= version::USERSPACE);
+        sync::DatasetSync::new(cx, self.id, policies, counting)?.run(&self.objset).at(&self.name())
     }
 }
 

@@ -14,13 +14,13 @@ mod parts;
 
 pub use parts::{Extent, Part};
 
-use crate::live::state::{Found, LiveObject};
+use crate::live::state::{Found, LiveObject, WRITTEN};
 use crate::readahead::ReadAhead;
 use block::crypt::DatasetKeys;
 use block::{Block, Bookmark, RawBlock, Store};
 use errors::{Error, Place, Result};
 use host::sync::Mutex;
-use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr};
+use ondisk::{BlkPtr, Dnode, Endian, ObjectType, blkptr, byteswap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -350,7 +350,19 @@ impl Object {
             let what = format!("block {blkid} holds {} bytes, expected {size}", block.data.len());
             return Err(Error::corrupt(self.place(), what));
         }
-        Ok(block)
+        self.native(bp, block)
+    }
+
+    /// The block as a set that is open for writing keeps it: in the byte order in which it would be
+    /// written. Without the key, what a big-endian host encrypted stays as it is.
+    fn native(&self, bp: &BlkPtr, block: Block) -> Result<Block> {
+        let is_readable = self.keys().is_some() || !bp.is_encrypted();
+        if block.endian == WRITTEN || self.inner.live.is_none() || !is_readable {
+            return Ok(block);
+        }
+        let mut bytes = block.data.to_vec();
+        byteswap::to_little(bp.object_type(), &mut bytes).at_with(|| self.place())?;
+        Ok(Block { data: bytes.into(), endian: WRITTEN })
     }
 
     /// Fills `buf` with the bytes starting at `offset`.

@@ -7,6 +7,7 @@ use crate::verb::{Call, Verb, for_owner};
 use admin::state::Imported;
 use admin::verbs::zpool::set::{self, SetRequest};
 use anyhow::Result;
+use dataset::write;
 use ondisk::feature::{FEATURES, Feature, by_name};
 use pool::property::FEATURES_2_3;
 use pool::writer::{VERSION_FEATURES as CURRENT_VERSION, is_version};
@@ -103,7 +104,7 @@ pub fn assign(cx: &mut Context<'_>, pool: &str, assignments: &[String]) -> u8 {
 }
 
 fn enable(pool: &admin::write::WritablePool, features: Vec<String>) -> Result<()> {
-    Ok(pool.writer().task(move |cx| features.iter().try_for_each(|name| cx.enable_feature_property(name)))?)
+    Ok(pool.writer().task(move |cx| features.iter().try_for_each(|name| write::enable_feature(cx, name)))?)
 }
 
 /// The features that an upgrade of the pool would enable.
@@ -163,8 +164,9 @@ pub fn upgrade(cx: &mut Context<'_>, call: &Call) -> Outcome {
                 cx.complain("Upgrade not performed because 'compatibility' property set to 'legacy'.");
                 return Ok(1);
             }
-            let raise =
-                |pool: &admin::write::WritablePool| Ok(pool.writer().task(move |cx| cx.upgrade_version(version))?);
+            let raise = |pool: &admin::write::WritablePool| {
+                Ok(pool.writer().task(move |cx| write::upgrade_pool(cx, version))?)
+            };
             change(cx, record, &format!("cannot set property for '{name}'"), &command, raise)?;
             let to = match version {
                 CURRENT_VERSION => "feature flags".to_owned(),

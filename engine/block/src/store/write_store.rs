@@ -11,7 +11,7 @@ use errors::{Error, Result};
 use host::sync::RwLock;
 use ondisk::BlkPtr;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A pool's blocks, for reading and writing. It dereferences to the [`Store`] that it writes to.
@@ -23,6 +23,7 @@ pub struct WriteStore {
     /// Smallest allocation, and granularity of larger ones (`spa_min_alloc`, `spa_gcd_alloc`).
     units: (AtomicUsize, AtomicUsize),
     hole_births: AtomicBool,
+    copies_max: AtomicU8,
     pub(super) writes: Writes,
 }
 
@@ -85,6 +86,7 @@ impl WriteStore {
             duplicates: OnceLock::new(),
             units: (units.0.into(), units.1.into()),
             hole_births: AtomicBool::new(true),
+            copies_max: AtomicU8::new(3),
             writes: Writes::default(),
         })
     }
@@ -150,6 +152,16 @@ impl WriteStore {
     /// in all pools of recent years.
     pub fn set_hole_births(&self, on: bool) {
         self.hole_births.store(on, Ordering::Relaxed);
+    }
+
+    /// Sets the maximum number of copies of a block: 3 by default, 1 in pools of version 1. ZFS name:
+    /// `spa_max_replication`.
+    pub fn set_copies_max(&self, copies: u8) {
+        self.copies_max.store(copies.clamp(1, 3), Ordering::Relaxed);
+    }
+
+    pub(crate) fn copies_max(&self) -> u8 {
+        self.copies_max.load(Ordering::Relaxed)
     }
 
     pub(crate) fn hole_births(&self) -> bool {

@@ -32,7 +32,7 @@ enum Space {
 
 /// Writes `stored`, whose checksum the pointer already holds.
 pub(super) fn write(store: &WriteStore, bp: &mut BlkPtr, stored: &[u8], want: &Want) -> Result<()> {
-    let header_copies = (want.copies + 1).min(if bp.is_encrypted() { 2 } else { 3 });
+    let header_copies = (want.copies + 1).min(if bp.is_encrypted() { 2 } else { 3 }).min(store.copies_max());
     let space = find(store, want, header_copies, 1)?;
     let result = fill(store, bp, stored, &space, want.txg);
     if result.is_err() {

@@ -134,7 +134,7 @@ pub(crate) fn write_raw(
     put::sum(store, &mut bp, stored)?;
     bp.set_birth(Txg(txg), Txg(txg));
     bp.set_fill(1);
-    let copies = write::copies(policy, bp.uses_crypt());
+    let copies = write::copies(store, policy, bp.uses_crypt());
     place::place(store, &mut bp, stored, txg, policy, copies)?;
     Ok(bp)
 }

@@ -219,7 +219,7 @@ impl Writing<'_> {
     }
 
     fn copies(&self) -> u8 {
-        copies(self.policy, !self.keys.is_none())
+        copies(self.store, self.policy, !self.keys.is_none())
     }
 
     fn may_embed(&self) -> bool {
@@ -337,11 +337,11 @@ impl Writing<'_> {
     }
 }
 
-/// Number of addresses of a block. Salt and IV replace the third one; also above level 0, as in
+/// Number of addresses of a block, as far as the pool allows. Salt and IV replace the third one; also above level 0, as in
 /// OpenZFS.
-pub(super) fn copies(policy: &WritePolicy, is_protected: bool) -> u8 {
+pub(super) fn copies(store: &WriteStore, policy: &WritePolicy, is_protected: bool) -> u8 {
     let most = if is_protected && policy.object_type.is_encrypted() { 2 } else { 3 };
-    policy.copies.min(most)
+    policy.copies.min(most).min(store.copies_max())
 }
 
 /// Whether all bytes are zero.

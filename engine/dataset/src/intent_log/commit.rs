@@ -78,6 +78,10 @@ pub trait Ground: Send + Sync {
     /// Name of the dataset of this log.
     fn name(&self) -> String;
     fn random(&self) -> u64;
+    /// Whether the log can be written: pools before version 23 have logs of another form.
+    fn can_log(&self) -> bool {
+        true
+    }
     /// Called when a chain begins in a txg that is held.
     fn begins(&self) {}
     /// Record `sequence` of the log claimed in `claim_txg` is skipped by a replay. The skip is
@@ -395,8 +399,8 @@ impl Log {
         }
         let figures = self.ground.figures();
         figures.batches.increment();
-        // Unlogged: `sync` was `disabled` a moment ago.
-        let logged = match batch.unlogged_txg > synced {
+        // Unlogged: `sync` was `disabled` a moment ago, or the pool is old.
+        let logged = match batch.unlogged_txg > synced || !self.ground.can_log() {
             true => Ok(false),
             false => self.log_batch(&mut lead, &batch, synced),
         };

@@ -18,7 +18,7 @@ use block::{Compress, Dedup, WritePolicy, WriteStore};
 use bytes::Bytes;
 use errors::{Error, Place, Result};
 use host::sync::Mutex;
-use ondisk::{BlkPtr, Checksum, Endian, ObjectType, Txg, ZilHeader};
+use ondisk::{BlkPtr, Checksum, Endian, ObjectType, Txg, ZilHeader, byteswap};
 use pool::{Participant, Pool, SyncTx};
 use std::sync::Arc;
 
@@ -85,10 +85,13 @@ pub(crate) fn put_header(cx: Cx<'_>, id: u64, header: &ZilHeader, settings: Sett
     let old = cx.dataset(id)?.phys.bp;
     let at = Bookmark { objset: id, object: 0, level: -1, blkid: 0 };
     let block = store.read_unopened(&old, &at)?;
-    if block.endian != Endian::Little {
-        return Err(Error::unsupported("", "claiming the log of a dataset that a big-endian host wrote"));
-    }
     let mut data = block.data.to_vec();
+    if block.endian != Endian::Little {
+        if old.uses_crypt() {
+            return Err(Error::unsupported("", "claiming the log of an encrypted dataset of a big-endian host"));
+        }
+        byteswap::to_little(ObjectType::OBJSET, &mut data)?;
+    }
     let place = data.get_mut(HEADER_AT..HEADER_AT + ZilHeader::SIZE_BYTES);
     let place = place.ok_or_else(|| Error::corrupt("", "the root block is too short"))?;
     place.copy_from_slice(&header.to_bytes(Endian::Little));

@@ -6,6 +6,7 @@ use block::WriteStore;
 use errors::Result;
 use host::sync::RwLock;
 use object::Tx;
+use ondisk::version;
 use pool::Writer;
 use std::sync::Arc;
 
@@ -77,6 +78,10 @@ impl Ground for DatasetGround {
 
     fn skipped_before(&self, claim_txg: u64) -> Result<Vec<u64>> {
         skipped_numbers(self.writer.pool()?.directory(), self.id, claim_txg)
+    }
+
+    fn can_log(&self) -> bool {
+        self.writer.version() >= version::SLIM_ZIL
     }
 
     fn begins(&self) {

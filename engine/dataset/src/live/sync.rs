@@ -28,7 +28,7 @@ use host::sync::Mutex;
 use object::{ObjectSet, SyncContext, Tx, Written};
 use ondisk::dsl_dataset::FIELD_BOOKMARKS;
 use ondisk::dsl_dir::FIELD_LIVELIST;
-use ondisk::{BlkPtr, Dnode, DslBookmark, ObjsetKind, SpaceTriple};
+use ondisk::{BlkPtr, Dnode, DslBookmark, ObjsetKind, SpaceTriple, version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -208,6 +208,10 @@ fn count_in_bookmarks(
 impl SyncContext for DatasetSync<'_> {
     fn txg(&self) -> u64 {
         self.cx.txg()
+    }
+
+    fn counts_sectors(&self) -> bool {
+        self.cx.sync.version() < version::DNODE_BYTES
     }
 
     fn store(&self) -> &WriteStore {

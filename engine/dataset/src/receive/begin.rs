@@ -398,11 +398,6 @@ fn check_raw_base(cx: &Cx<'_>, sealed: &RawStream, name: &str, (dir, base): (u64
 
 /// Rejects streams that do not build on snapshot `base`, and bases that cannot be cloned.
 fn check_base(cx: &Cx<'_>, incoming: &Incoming, name: &str, base: u64) -> Result<()> {
-    let phys = cx.dataset(base)?.phys;
-    let head = cx.dataset(cx.dir(phys.dir)?.phys.head_dataset)?.phys;
-    if deadlist::is_old(cx, head.deadlist)? {
-        return Err(Error::unsupported(name, "receiving on top of snapshots from before pool version 26"));
-    }
     let is_large = cx.field(base, feature::LARGE_BLOCKS)?.is_some();
     if is_large && !incoming.begin.features.contains(Features::LARGE_BLOCKS) {
         let what = "incremental send stream requires -L (--large-block), to match previous receive.";

@@ -62,14 +62,13 @@ fn clone_in(cx: &Cx<'_>, origin: &str, name: &str, properties: &[(String, String
         return Err(Error::invalid(name, format!("'{property}' is that of the origin, and cannot be set")));
     }
     let phys = cx.dataset(id)?.phys;
-    let head = cx.dataset(from.head)?.phys;
-    if deadlist::is_old(cx, head.deadlist)? {
-        return Err(Error::unsupported(name, "clones of snapshots from before pool version 26"));
-    }
     let at = Bookmark { objset: id, object: 0, level: -1, blkid: 0 };
     let root = cx.mos().store().read_unopened(&phys.bp, &at)?;
-    if root.endian != Endian::Little && !Objset::parse(&root.data, root.endian)?.zil.log.is_hole() {
-        return Err(Error::unsupported(name, "clones of snapshots with a log that a big-endian host wrote"));
+    if root.endian != Endian::Little
+        && phys.bp.uses_crypt()
+        && !Objset::parse(&root.data, root.endian)?.zil.log.is_hole()
+    {
+        return Err(Error::unsupported(name, "clones of encrypted snapshots with a log that a big-endian host wrote"));
     }
     let mut settings = values::settings_for(cx, &Node { name: name.to_owned(), snapshot: None, ..from }, properties)?;
     if settings.iter().any(|setting| setting.name == "refreservation" && setting.number() == AUTO) {

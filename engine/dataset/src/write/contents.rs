@@ -16,7 +16,7 @@ use errors::{Error, Result};
 use object::zap::ZapSpec;
 use object::{NewObject, ObjectSet, RawObjset, Tx, Zap};
 use ondisk::zap::Value as ZapValue;
-use ondisk::{ObjectType, Objset, ObjsetKind};
+use ondisk::{ObjectType, Objset, ObjsetKind, version};
 use std::sync::Arc;
 
 /// Object with a volume's contents.
@@ -143,13 +143,17 @@ pub(crate) fn create(cx: &Cx<'_>, node: &Node, keys: Option<Arc<DatasetKeys>>, c
         NewContents::Received(kind, _) => *kind,
     };
     let objset = ObjectSet::open_live(cx.store(), None, node.head, keys, kind)?;
+    let is_counted = cx.sync.version() >= version::USERSPACE;
+    if !is_counted {
+        objset.use_small_root()?;
+    }
     let (objects, projects) = (cx.is_enabled(feature::USEROBJ_ACCOUNTING), cx.is_enabled(feature::PROJECT_QUOTA));
     let owners_of = match contents {
         NewContents::FileSystem(_, maker) => Some(maker.owners_of),
         NewContents::Received(ObjsetKind::FileSystem, owners_of) => Some(*owners_of),
         NewContents::Volume { .. } | NewContents::Received(..) => None,
     };
-    let counting = owners_of.map(|owners_of| Counting { owners_of, objects, projects });
+    let counting = owners_of.filter(|_| is_counted).map(|owners_of| Counting { owners_of, objects, projects });
     let settings = settings(cx, node.dir, &node.name)?;
     let policies = Policies::new(settings, is_encrypted, &|guid| cx.is_enabled(guid));
     let sync = DatasetSync::new(*cx, node.head, policies, counting)?;

@@ -14,15 +14,13 @@ use super::limits::Counted;
 use super::props::{self, Change};
 use super::tree::{self, Node};
 use super::values::{self, Target};
-use super::{deadlist, keys, limit_check, limits, snapshot, space, volume_reservation};
+use super::{keys, limit_check, limits, space, upgrade, volume_reservation};
 use crate::KeyStore;
 use crate::delegation::Credentials;
 use crate::live::LiveDatasets;
 use crate::property::{Kinds, Value, full_name};
 use errors::{Error, Refusal, Result};
-use object::Bpobj;
-use ondisk::pool_dir::directory;
-use ondisk::{Checksum, DslDataset};
+use ondisk::{Checksum, DslDataset, version};
 use pool::{SpaceCheck, SyncTx};
 use std::sync::Arc;
 use zeroize::Zeroizing;
@@ -164,7 +162,8 @@ fn wanted(sorted: &Sorted) -> keys::Wanted {
 fn sort(cx: &Cx<'_>, new: &NewDataset, key: Option<Arc<Derived>>, mut traits: FileSystemTraits) -> Result<Sorted> {
     let kinds = if new.is_volume { Kinds::VOLUME } else { Kinds::FILESYSTEM };
     let is_enabled = |guid: &str| cx.is_enabled(guid);
-    let target = Target { dataset: &new.name, kinds, is_new: true, is_enabled: &is_enabled };
+    let target =
+        Target { dataset: &new.name, kinds, is_new: true, version: cx.sync.version(), is_enabled: &is_enabled };
     let invalid = |what: String| Error::invalid(&*new.name, what);
     let mut wanted = keys::Wanted { key, ..keys::Wanted::default() };
     let (mut size, mut block) = (0, 16 << 10);
@@ -305,8 +304,8 @@ pub struct Bootstrap<'a> {
     pub maker: FileSystemMaker,
 }
 
-/// Creates the datasets that every pool has, in the first txg of a new pool: the root, `$MOS`,
-/// `$FREE`, `$ORIGIN` with its snapshot, and the root file system. The object directory and the
+/// Creates the datasets that a pool of its version has, in the first txg of a new pool: the root,
+/// `$MOS`, `$FREE`, `$ORIGIN` with its snapshot, and the root file system. The object directory and the
 /// feature ZAPs must exist.
 pub fn bootstrap(sync: &SyncTx<'_>, options: &Bootstrap<'_>) -> Result<()> {
     let cx = Cx::new(sync);
@@ -319,19 +318,12 @@ pub fn bootstrap(sync: &SyncTx<'_>, options: &Bootstrap<'_>) -> Result<()> {
 
     let root = tree::create_dir(&cx, 0, "")?;
     tree::create_dir(&cx, root, "$MOS")?;
-    tree::create_dir(&cx, root, "$FREE")?;
-    if cx.directory(directory::FREE_BPOBJ)?.is_none() {
-        let list = Bpobj::create(cx.mos(), cx.tx(), deadlist::LIST_BLOCK_BYTES)?;
-        cx.set_directory(directory::FREE_BPOBJ, list)?;
+    if sync.version() >= version::DEADLISTS {
+        upgrade::create_free(&cx, root)?;
     }
-    let origin = tree::create_dir(&cx, root, "$ORIGIN")?;
-    let head = tree::create_head(&cx, origin, None, 0)?;
-    snapshot::take(
-        &cx,
-        &Node { name: "$ORIGIN".to_owned(), dir: origin, head, snapshot: None },
-        "$ORIGIN",
-        tree::now(),
-    )?;
+    if sync.version() >= version::ORIGIN {
+        upgrade::create_origin(&cx, root)?;
+    }
     let contents = NewContents::FileSystem(sorted.traits, options.maker);
     fill(&cx, options.keys, (&name, root), plan, &sorted.changes, &contents).map(drop)
 }

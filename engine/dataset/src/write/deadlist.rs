@@ -1,6 +1,8 @@
 //! Deadlists, written: created empty or for a clone, appended to, merged, freed.
 //!
 //! Empty lists are one shared object, counted by the feature `empty_bpobj`, until a block is added.
+//! Before pool version 26, a deadlist is one list without keys. An upgrade leaves it as it is: what
+//! is created after it has keys, and takes over the blocks of the old ones with time.
 //! Facts: module/zfs/dsl_deadlist.c, `bpobj_alloc_empty` in module/zfs/bpobj.c.
 //!
 //! Invariants:
@@ -15,8 +17,8 @@ use object::bpobj_write::{NewEntry, new_header};
 use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::pool_dir::directory;
 use ondisk::zap::NormFlags;
-use ondisk::{BlkPtr, DeadlistHeader, ObjectType, SpaceTriple};
-use std::collections::BTreeMap;
+use ondisk::{BlkPtr, DeadlistHeader, ObjectType, SpaceTriple, version};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The feature that counts uses of the shared empty list.
 const EMPTY_BPOBJ: &str = "com.delphix:empty_bpobj";
@@ -25,11 +27,16 @@ pub(crate) const LIVELIST: &str = "com.delphix:livelist";
 /// Number of entries in the newest list of a livelist at which a new list is started
 /// (`zfs_livelist_max_entries`).
 const LIVELIST_ENTRIES_MAX: u64 = 500_000;
+/// Blocks gathered before they are moved: 1 MiB of pointers. Guessed.
+const BATCH: usize = 8192;
 /// Block size of a list (`SPA_OLD_MAXBLOCKSIZE`).
 pub(crate) const LIST_BLOCK_BYTES: u32 = 128 << 10;
 
-/// Creates a deadlist without any list.
+/// Creates a deadlist without any list; before pool version 26, an empty list.
 pub(crate) fn create(cx: &Cx<'_>) -> Result<u64> {
+    if cx.sync.version() < version::DEADLISTS {
+        return new_list(cx);
+    }
     let bonus = vec![0; DeadlistHeader::SIZE_BYTES];
     cx.create_zap_with(ObjectType::DEADLIST, NormFlags::empty(), ObjectType::DEADLIST_HDR, bonus)
 }
@@ -67,6 +74,7 @@ fn drop_shared(cx: &Cx<'_>, uses: u64) -> Result<()> {
     }
 }
 
+/// The lists of deadlist `id`, which has keys.
 fn keys(cx: &Cx<'_>, id: u64) -> Result<BTreeMap<u64, u64>> {
     let entries = cx.zap(id)?.entries()?;
     let bad = || Error::corrupt("", format!("deadlist {id}: a key names no list by a txg in hexadecimal"));
@@ -76,9 +84,9 @@ fn keys(cx: &Cx<'_>, id: u64) -> Result<BTreeMap<u64, u64>> {
         .collect()
 }
 
-/// Adds an empty list for blocks born after `txg`.
+/// Adds an empty list for blocks born after `txg`, if the deadlist has keys.
 pub(crate) fn add_key(cx: &Cx<'_>, id: u64, txg: u64) -> Result<()> {
-    add_keys(cx, id, &[txg])
+    if is_old(cx, id)? { Ok(()) } else { add_keys(cx, id, &[txg]) }
 }
 
 fn add_keys(cx: &Cx<'_>, id: u64, txgs: &[u64]) -> Result<()> {
@@ -98,17 +106,37 @@ fn add_keys(cx: &Cx<'_>, id: u64, txgs: &[u64]) -> Result<()> {
 }
 
 /// Creates a deadlist with the keys of `id` below `max_txg`, all empty: for a clone, or for the
-/// head after a snapshot.
-pub(crate) fn create_like(cx: &Cx<'_>, id: u64, max_txg: u64) -> Result<u64> {
+/// head after a snapshot. If `id` has no keys, those that it would have come from the snapshots:
+/// `newest`, and the ones before it.
+pub(crate) fn create_like(cx: &Cx<'_>, id: u64, max_txg: u64, newest: u64) -> Result<u64> {
     let new = create(cx)?;
-    let txgs: Vec<u64> = keys(cx, id)?.range(..max_txg).map(|(txg, _)| *txg).collect();
+    if is_old(cx, new)? {
+        return Ok(new);
+    }
+    let txgs: Vec<u64> = match is_old(cx, id)? {
+        true => txgs_before(cx, newest)?,
+        false => keys(cx, id)?.range(..max_txg).map(|(txg, _)| *txg).collect(),
+    };
     add_keys(cx, new, &txgs)?;
     Ok(new)
 }
 
+/// The txgs of the snapshots before `snapshot`, also of those that its origin has.
+fn txgs_before(cx: &Cx<'_>, snapshot: u64) -> Result<Vec<u64>> {
+    let (mut txgs, mut at) = (BTreeSet::new(), snapshot);
+    while at != 0 {
+        let phys = cx.dataset(at)?.phys;
+        if !txgs.insert(phys.prev_snap_txg.0) {
+            return Err(Error::corrupt("", format!("snapshot {at} is not younger than the one before it")));
+        }
+        at = phys.prev_snap;
+    }
+    Ok(txgs.into_iter().collect())
+}
+
 /// Frees deadlist `id` with its lists, not the blocks in them.
 pub(crate) fn free(cx: &Cx<'_>, id: u64) -> Result<()> {
-    if cx.object(id)?.dnode().object_type == ObjectType::BPOBJ {
+    if is_old(cx, id)? {
         return Bpobj::free(cx.mos(), cx.tx(), id);
     }
     let shared = cx.directory(directory::EMPTY_BPOBJ)?;
@@ -190,8 +218,26 @@ pub(crate) fn hand_over_to(cx: &Cx<'_>, id: u64, min_txg: u64, free: u64) -> Res
     Ok(gone)
 }
 
-/// Moves all blocks of deadlist `from` to deadlist `id`, and frees `from`.
+/// Calls `take` with the blocks of deadlist `id`, some thousand at a time.
+pub(crate) fn for_each(cx: &Cx<'_>, id: u64, take: &mut dyn FnMut(&[BlkPtr]) -> Result<()>) -> Result<()> {
+    let mut batch = Vec::with_capacity(BATCH);
+    Deadlist::open(cx.mos(), id)?.for_each(&mut |bp| {
+        batch.push(*bp);
+        if batch.len() == BATCH {
+            take(&batch)?;
+            batch.clear();
+        }
+        Ok(true)
+    })?;
+    take(&batch)
+}
+
+/// Moves all blocks of deadlist `from` to deadlist `id`, which has keys, and frees `from`.
 pub(crate) fn merge(cx: &Cx<'_>, id: u64, from: u64) -> Result<()> {
+    if is_old(cx, from)? {
+        for_each(cx, from, &mut |blocks| insert(cx, id, blocks))?;
+        return free(cx, from);
+    }
     let all = space(cx, from)?;
     let shared = cx.directory(directory::EMPTY_BPOBJ)?;
     let mut own = keys(cx, id)?;
@@ -206,6 +252,9 @@ pub(crate) fn merge(cx: &Cx<'_>, id: u64, from: u64) -> Result<()> {
 
 /// Merges blocks born after `txg` with older ones: the snapshot of that txg is destroyed.
 pub(crate) fn remove_key(cx: &Cx<'_>, id: u64, txg: u64) -> Result<()> {
+    if is_old(cx, id)? {
+        return Ok(());
+    }
     let mut own = keys(cx, id)?;
     let Some(list) = own.remove(&txg) else { return Ok(()) };
     cx.zap(id)?.remove(cx.tx(), format!("{txg:x}").as_bytes())?;
@@ -255,7 +304,7 @@ fn insert_as(cx: &Cx<'_>, id: u64, blocks: &[BlkPtr], freed: bool) -> Result<()>
         return Ok(());
     }
     let entry = |bp: &BlkPtr| NewEntry { bp: *bp, freed, space_bytes: cx.space_of(bp).used };
-    if cx.object(id)?.dnode().object_type == ObjectType::BPOBJ {
+    if is_old(cx, id)? {
         return cx.bpobj(id)?.append_all(cx.tx(), blocks.iter().map(entry));
     }
     let keys = keys(cx, id)?;

@@ -8,7 +8,7 @@ use super::{request_log, unsnap};
 use crate::live::LiveDatasets;
 use errors::{Error, Refusal, Result};
 use ondisk::zap::Value as ZapValue;
-use ondisk::{DslDataset, ObjectType};
+use ondisk::{DslDataset, ObjectType, version};
 use pool::SpaceCheck;
 
 /// Maximum bytes of a tag (`MAXNAMELEN`).
@@ -29,6 +29,9 @@ pub fn hold(live: &LiveDatasets, names: &[String], tag: &str) -> std::result::Re
 }
 
 fn hold_check(cx: &Cx<'_>, name: &str, phys: &DslDataset, tag: &str) -> Result<()> {
+    if cx.sync.version() < version::USER_HOLDS {
+        return Err(Error::unsupported(name, unsnap::TOO_OLD));
+    }
     if tag.len() > TAG_MAX {
         return Err(Refusal::NameTooLong.at(name));
     }

@@ -22,6 +22,7 @@ use errors::{Error, Result};
 use host::random;
 use ondisk::ObjectType;
 use ondisk::dsl_dir::FIELD_CRYPTO_KEY_OBJ;
+use ondisk::uberblock::VERSION_FEATURES;
 use ondisk::zap::Value as ZapValue;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -217,7 +218,13 @@ impl Derived {
         user: Option<&Credentials>,
     ) -> Result<Option<Arc<Self>>> {
         let Some(material) = material else { return Ok(None) };
-        let target = Target { dataset: place, kinds: Kinds::FILESYSTEM, is_new: true, is_enabled: &|_| true };
+        let target = Target {
+            dataset: place,
+            kinds: Kinds::FILESYSTEM,
+            is_new: true,
+            version: VERSION_FEATURES,
+            is_enabled: &|_| true,
+        };
         let number = |property: &str| -> Result<Option<u64>> {
             let given = properties.iter().rev().find(|(name, _)| name == property);
             given.map(|(name, text)| Ok(values::check(&target, name, text)?.number())).transpose()

@@ -16,6 +16,7 @@
 //!     limit_check  counts that users may not exceed
 //!     receive_progress  how far a receive has come
 //!     pending   destroyed data that is not freed yet
+//!     upgrade   the version of the pool rises
 //!     one_txg   several of these operations in one txg
 //! ```
 //! Below: `pool::Writer::task`. ZFS name: DSL sync tasks.
@@ -57,6 +58,7 @@ pub(crate) mod snapshot;
 pub(crate) mod space;
 pub(crate) mod tree;
 pub(crate) mod unsnap;
+mod upgrade;
 mod values;
 mod volume_reservation;
 
@@ -79,8 +81,9 @@ pub use rollback::rollback;
 pub use snapshot::{snapshot, snapshot_for};
 pub use tree::TXG_INITIAL;
 pub use unsnap::destroy_snapshots;
+pub use upgrade::{enable_feature, upgrade_pool};
 pub use values::{Setting, check_new, parse_version};
-pub use volume_reservation::volume_reservation;
+pub use volume_reservation::{reservation_of_volumes, volume_reservation};
 
 use crate::delegation::Credentials;
 use crate::live::LiveDatasets;

@@ -16,7 +16,7 @@ use crate::property::{full_name, is_user_property};
 use crate::{Datasets, KeyStore};
 use errors::{Error, Place, Refusal, Result};
 use host::sync::Mutex;
-use ondisk::DslDataset;
+use ondisk::{DslDataset, version};
 use pool::SpaceCheck;
 use std::sync::Arc;
 
@@ -136,6 +136,10 @@ impl OneTxg<'_> {
             return Err(Refusal::NameTooLong.at(name).into());
         }
         self.check_space(name, snapshot::TAKEN_BLOCKS, SpaceCheck::Normal)?;
+        if self.cx.sync.version() < version::FAST_SNAPSHOTS {
+            // As in OpenZFS: the dataset may have an intent log.
+            return Err(Error::unsupported(name, unsnap::TOO_OLD).into());
+        }
         let (node, _) = snapshot::check(&self.cx, name, &[])?;
         if self.cx.dataset(node.head)?.phys.prev_snap_txg.0 >= self.txg() {
             return Err(Denied::Later);

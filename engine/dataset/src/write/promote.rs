@@ -19,7 +19,7 @@ use crate::live::LiveDatasets;
 use crate::tree::CHAIN_MAX;
 use errors::{Error, Refusal, Result};
 use ondisk::zap::Value as ZapValue;
-use ondisk::{DslDataset, SpaceTriple};
+use ondisk::{DslDataset, SpaceTriple, version};
 use pool::SpaceCheck;
 
 /// Promotes the clone `name`. Returns when the change is on disk.
@@ -122,20 +122,23 @@ impl Plan {
         let shared = chain(cx, origin, from_dir.origin)?;
         let own = chain(cx, node.head, origin)?;
         let others = chain(cx, from_dir.head_dataset, origin)?;
-        for state in shared.iter().chain(&own).chain(&others) {
-            if deadlist::is_old(cx, state.phys.deadlist)? || from_dir.origin == 0 {
-                return Err(Error::unsupported(name, "promoting clones in datasets from before pool version 26"));
-            }
-        }
         let oldest = own.last().ok_or_else(|| invalid("not a cloned filesystem"))?;
         let unique = dead_since(cx, &[&oldest.phys], origin_phys.prev_snap_txg.0)?;
 
-        let below = cx.dataset(from_dir.origin)?.phys;
         let mut space = SpaceTriple {
-            used: origin_phys.referenced_bytes.wrapping_sub(below.referenced_bytes),
-            compressed: origin_phys.compressed_bytes.wrapping_sub(below.compressed_bytes),
-            uncompressed: origin_phys.uncompressed_bytes.wrapping_sub(below.uncompressed_bytes),
+            used: origin_phys.referenced_bytes,
+            compressed: origin_phys.compressed_bytes,
+            uncompressed: origin_phys.uncompressed_bytes,
         };
+        let mut below_txg = 0;
+        // Before pool version 11, only clones have an origin.
+        if from_dir.origin != 0 {
+            let below = cx.dataset(from_dir.origin)?.phys;
+            space.used = space.used.wrapping_sub(below.referenced_bytes);
+            space.compressed = space.compressed.wrapping_sub(below.compressed_bytes);
+            space.uncompressed = space.uncompressed.wrapping_sub(below.uncompressed_bytes);
+            below_txg = below.creation_txg.0;
+        }
         let mut moved = Vec::new();
         for state in shared {
             let short = unsnap::stored_name(cx, from_dir.head_dataset, state.id)?;
@@ -156,8 +159,7 @@ impl Plan {
         let (own, others) = (phys(&own), phys(&others));
         let after: Vec<&DslDataset> = moved.iter().map(|(s, _)| &s.phys).chain(&own).collect();
         let others: Vec<&DslDataset> = others.iter().collect();
-        let snapshots =
-            (dead_since(cx, &after, below.creation_txg.0)?, dead_since(cx, &others, origin_phys.creation_txg.0)?);
+        let snapshots = (dead_since(cx, &after, below_txg)?, dead_since(cx, &others, origin_phys.creation_txg.0)?);
         let (from_head, oldest) = (from_dir.head_dataset, oldest.id);
         Ok(Self { node, from, from_head, origin, shared: moved, oldest, takes_root, space, unique, snapshots })
     }
@@ -178,7 +180,9 @@ impl Plan {
         }
         let below = cx.change_dir(self.from, |from| std::mem::replace(&mut from.origin, self.origin))?;
         cx.change_dir(dir, |dir| dir.origin = below)?;
-        self.move_clones(cx, below, old_next)?;
+        if cx.sync.version() >= version::DIR_CLONES {
+            self.move_clones(cx, below, old_next)?;
+        }
         bookmark::transfer(cx, self.from_head, head, origin_txg)?;
         bookmark::next_changed(cx, head, &origin.phys)?;
         let (ours, theirs) = (cx.dataset(head)?.phys.snapnames_zap, cx.dataset(self.from_head)?.phys.snapnames_zap);
@@ -205,8 +209,8 @@ impl Plan {
         cx.history("promote", &self.node.name, head, " ")
     }
 
-    /// Updates the clone lists of both directories for the snapshots that moved. `below` is the
-    /// origin of the other dataset.
+    /// Updates the clone lists that directories have from pool version 26 on, for the snapshots that
+    /// moved. `below` is the origin of the other dataset.
     fn move_clones(&self, cx: &Cx<'_>, below: u64, old_next: u64) -> Result<()> {
         let theirs = cx.dir(self.from)?.phys.clones_zap;
         let under = cx.dir(cx.dataset(below)?.phys.dir)?.phys.clones_zap;

@@ -15,7 +15,7 @@
 use super::cx::Cx;
 use super::space::{self, Delta, Part};
 use super::values::{Setting, on_disk};
-use super::{feature, limits, tree::Node};
+use super::{feature, limits, tree::Node, unsnap};
 use crate::property::set::{PropertySet, SetBy};
 use crate::property::{Value, find};
 use errors::{Refusal, Result};
@@ -105,7 +105,8 @@ pub(crate) fn check(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
         "refreservation" => {
             let (reserved, quota) =
                 (own_number(cx, node.dir, "refreservation")?, own_number(cx, node.dir, "refquota")?);
-            let (old, new) = (head.unique_bytes.max(reserved), head.unique_bytes.max(value));
+            let unique = unsnap::unique_bytes(cx, &head)?;
+            let (old, new) = (unique.max(reserved), unique.max(value));
             let available = space::available(cx, node.dir, cx.sync.pool_bytes())?;
             if new > old && (new - old > available || (quota > 0 && value > quota)) { no_space() } else { Ok(()) }
         }
@@ -119,6 +120,9 @@ pub(crate) fn apply(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
         "refreservation" if node.snapshot.is_none() => own_number(cx, node.dir, "refreservation")?,
         _ => 0,
     };
+    if change.name() == "refreservation" && node.snapshot.is_none() {
+        unsnap::count_unique(cx, node.head)?;
+    }
     note(cx, node, change)?;
     if node.snapshot.is_some() {
         return Ok(());

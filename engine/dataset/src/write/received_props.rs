@@ -1,4 +1,5 @@
-//! Received properties: stored in addition to local values, which take precedence.
+//! Received properties: stored in addition to local values, which take precedence. Before pool
+//! version 22 they become local values.
 //!
 //! The properties of a stream replace all those of an earlier one. A dataset that never received
 //! properties drops its existing values when the first ones arrive, as in OpenZFS: they may be from
@@ -14,8 +15,8 @@ use crate::live::LiveDatasets;
 use crate::property::set::PropertySet;
 use crate::property::{Attr, Kinds, Value, find, is_user_property};
 use errors::{Error, Result};
-use ondisk::ObjsetKind;
 use ondisk::zap::Value as ZapValue;
+use ondisk::{ObjsetKind, version};
 
 /// Marks that properties were received.
 const HAS_RECEIVED: &str = "$hasrecvd";
@@ -88,7 +89,8 @@ fn receive_in(cx: &Cx<'_>, name: &str, properties: &ReceivedProperties, is_new: 
             },
         };
         let is_enabled = |guid: &str| cx.is_enabled(guid);
-        let target = Target { dataset: name, kinds, is_new: false, is_enabled: &is_enabled };
+        let target =
+            Target { dataset: name, kinds, is_new: false, version: cx.sync.version(), is_enabled: &is_enabled };
         let set = PropertySet::load(cx.mos(), zap_of()?)?;
         for property in set.names() {
             let comes = brought.iter().any(|(name, _)| name == property);
@@ -98,12 +100,14 @@ fn receive_in(cx: &Cx<'_>, name: &str, properties: &ReceivedProperties, is_new: 
                 apply(property, Ok(Change::Revert(property.to_owned())))?;
             }
         }
+        let keeps_apart = cx.sync.version() >= version::RECEIVED_PROPERTIES;
+        let change = if keeps_apart { Change::Receive } else { Change::Set };
         for (property, value) in brought {
-            apply(property, values::check_received(&target, property, value).map(Change::Receive))?;
+            apply(property, values::check_received(&target, property, value).map(change))?;
         }
         // A snapshot has a ZAP for properties only if it has some.
         let zap = zap_of()?;
-        if zap != 0 {
+        if zap != 0 && keeps_apart {
             cx.zap(zap)?.update(cx.tx(), HAS_RECEIVED.as_bytes(), &ZapValue::one(0))?;
         }
     }

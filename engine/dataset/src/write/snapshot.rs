@@ -21,22 +21,22 @@ use super::limits::{self, Counted};
 use super::props::{self, Change};
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
-use super::{bookmark, deadlist, feature, limit_check, request_log, values};
+use super::{bookmark, deadlist, feature, limit_check, request_log, unsnap, upgrade, values};
 use crate::delegation::Credentials;
 use crate::live::LiveDatasets;
 use crate::name::Tail;
+use block::Bookmark;
 use errors::{Error, Refusal, Result};
 use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::dsl_dir::{FIELD_CRYPTO_KEY_OBJ, FIELD_SNAPSHOTS_CHANGED};
 use ondisk::zap::Value as ZapValue;
-use ondisk::{DslDataset, Endian, ObjectType, Txg};
+use ondisk::{DslDataset, Endian, ObjectType, Objset, Txg, version};
 use pool::SpaceCheck;
 use std::collections::{HashMap, HashSet};
 
-/// Pool version from which snapshots need no pause of the intent log, and deadlists have keys.
-const VERSION_FAST: u64 = 27;
-/// Name of the one snapshot without a dataset, and of its directory.
-const ORIGIN: &str = "$ORIGIN";
+/// Attempts to take snapshots while datasets have no intent log. Guessed: an attempt fails only if
+/// the log is written to within a few milliseconds.
+const EMPTY_LOG_ATTEMPTS: u32 = 20;
 
 /// Blocks of the pool's own objects that a snapshot allocates, as in OpenZFS.
 pub(super) const TAKEN_BLOCKS: u64 = 3;
@@ -59,14 +59,23 @@ pub fn snapshot_for(
 ) -> std::result::Result<(), Failures> {
     let whole = |e: Error| vec![(String::new(), e)];
     let (names, properties, user) = (names.to_vec(), properties.to_vec(), user.cloned());
+    let mut attempts = 0;
     loop {
         let (names, properties, user) = (names.clone(), properties.clone(), user.clone());
         let task =
             live.writer().task(move |sync| Ok(snapshot_in(&Cx::on_behalf(sync, user.as_ref()), &names, &properties)));
-        // Two snapshots in one txg would be the same state: the later one waits for the
-        // next txg.
-        if task.map_err(whole)?? == Taken::Yes {
-            return live.refresh().map_err(whole);
+        match task.map_err(whole)?? {
+            Taken::Yes => return live.refresh().map_err(whole),
+            // Two snapshots in one txg would be the same state: the later one waits for the
+            // next txg.
+            Taken::Later => {}
+            Taken::HasLog(name) if attempts == EMPTY_LOG_ATTEMPTS => {
+                return Err(vec![(name.clone(), Refusal::Busy.at(name))]);
+            }
+            Taken::HasLog(_) => {
+                attempts += 1;
+                live.empty_logs().map_err(whole)?;
+            }
         }
     }
 }
@@ -75,6 +84,8 @@ pub fn snapshot_for(
 enum Taken {
     Yes,
     Later,
+    /// The dataset of this snapshot has an intent log, and must not have one.
+    HasLog(String),
 }
 
 fn snapshot_in(cx: &Cx<'_>, names: &[String], properties: &[(String, String)]) -> std::result::Result<Taken, Failures> {
@@ -105,6 +116,13 @@ fn snapshot_in(cx: &Cx<'_>, names: &[String], properties: &[(String, String)]) -
     if later {
         return Ok(Taken::Later);
     }
+    if cx.sync.version() < version::FAST_SNAPSHOTS {
+        for (node, _) in &found {
+            if has_log(cx, node).map_err(|e| vec![(node.name.clone(), e)])? {
+                return Ok(Taken::HasLog(node.name.clone()));
+            }
+        }
+    }
     let time = tree::now();
     let all = cx.sync.all_or_nothing(|| {
         for (node, changes) in &found {
@@ -116,6 +134,14 @@ fn snapshot_in(cx: &Cx<'_>, names: &[String], properties: &[(String, String)]) -
         request_log::snapshot(cx, names, properties)
     });
     all.map(|()| Taken::Yes).map_err(|e| vec![(String::new(), e)])
+}
+
+/// Whether the root block of the head of `node`, as it was just written, leads to an intent log.
+/// Before pool version 27, a snapshot must not: a clone of it would replay the log.
+fn has_log(cx: &Cx<'_>, node: &Node) -> Result<bool> {
+    let at = Bookmark { objset: node.head, object: 0, level: -1, blkid: 0 };
+    let block = cx.mos().store().read_unopened(&cx.dataset(node.head)?.phys.bp, &at)?;
+    Ok(!Objset::parse(&block.data, block.endian)?.zil.log.is_hole())
 }
 
 /// Rejects one more snapshot of each of these directories if that exceeds a limit on any of them or
@@ -145,8 +171,8 @@ pub(super) fn check(cx: &Cx<'_>, name: &str, properties: &[(String, String)]) ->
     if head.has(DslDataset::FLAG_INCONSISTENT) {
         return Err(Refusal::Busy.at(name));
     }
-    if cx.sync.version() < VERSION_FAST || deadlist::is_old(cx, head.deadlist)? {
-        return Err(Error::unsupported(name, "snapshots in pools, or of datasets, from before pool version 27"));
+    if !properties.is_empty() && cx.sync.version() < version::SNAPSHOT_PROPERTIES {
+        return Err(Error::unsupported(name, unsnap::TOO_OLD));
     }
     // The space that only the snapshot will own was covered by the refreservation, and no
     // longer is.
@@ -162,7 +188,7 @@ pub(super) fn check(cx: &Cx<'_>, name: &str, properties: &[(String, String)]) ->
 /// Takes snapshot `short` of the head of `node`; everything is checked. Returns its object.
 pub(crate) fn take(cx: &Cx<'_>, node: &Node, short: &str, time: u64) -> Result<u64> {
     let mut head = cx.dataset(node.head)?;
-    let is_origin = short == ORIGIN;
+    let is_origin = short == upgrade::ORIGIN;
     limits::adjust(cx, node.dir, Counted::Snapshots, 1)?;
     let snapshot = DslDataset {
         next_snap: head.id,
@@ -192,7 +218,7 @@ pub(crate) fn take(cx: &Cx<'_>, node: &Node, short: &str, time: u64) -> Result<u
     space::did_use(cx, node.dir, Part::Refreservation, Delta::used(uncovered as i64))?;
 
     let before = head.phys.prev_snap_txg.0;
-    let list = deadlist::create_like(cx, head.phys.deadlist, u64::MAX)?;
+    let list = deadlist::create_like(cx, head.phys.deadlist, u64::MAX, head.phys.prev_snap)?;
     deadlist::add_key(cx, list, before)?;
     for txg in bookmark::txgs_after(cx, head.id, before)? {
         deadlist::add_key(cx, list, txg)?;
@@ -207,7 +233,7 @@ pub(crate) fn take(cx: &Cx<'_>, node: &Node, short: &str, time: u64) -> Result<u
     head.phys.prev_snap = id;
     head.phys.prev_snap_txg = snapshot.creation_txg;
     head.phys.unique_bytes = 0;
-    head.phys.flags |= DslDataset::FLAG_UNIQUE_ACCURATE;
+    head.phys.flags |= tree::unique_accurate(cx);
     cx.put_dataset(&head)?;
     cx.zap(head.phys.snapnames_zap)?.insert(cx.tx(), short.as_bytes(), &ZapValue::one(id))?;
     cx.sync.scan_snapshotted(head.id, id)?;

@@ -11,7 +11,7 @@ use errors::{Error, Refusal, Result};
 use object::{ObjectSet, Zap};
 use ondisk::zap::NormFlags;
 use ondisk::zap::Value as ZapValue;
-use ondisk::{BlkPtr, DslDataset, DslDir, Endian, ObjectType, ObjsetKind, Txg};
+use ondisk::{BlkPtr, DslDataset, DslDir, Endian, ObjectType, ObjsetKind, Txg, version};
 
 /// Maximum length of a dataset name, without its NUL.
 pub(crate) const NAME_MAX: usize = 255;
@@ -192,7 +192,9 @@ pub(crate) fn create_dir(cx: &Cx<'_>, parent: u64, name: &str) -> Result<u64> {
     phys.parent = parent;
     phys.props_zap = cx.create_zap(ObjectType::DSL_PROPS)?;
     phys.children_zap = cx.create_zap(ObjectType::DSL_DIR_CHILD_MAP)?;
-    phys.flags = DslDir::FLAG_USED_BREAKDOWN;
+    if cx.sync.version() >= version::USED_BREAKDOWN {
+        phys.flags = DslDir::FLAG_USED_BREAKDOWN;
+    }
     let mut bonus = vec![0; DslDir::SIZE_BYTES];
     phys.write(&mut bonus, Endian::Little)?;
     let id = cx.create_object(ObjectType::DSL_DIR, 512, (ObjectType::DSL_DIR, bonus))?.id();
@@ -209,11 +211,11 @@ pub(crate) fn create_dir(cx: &Cx<'_>, parent: u64, name: &str) -> Result<u64> {
 }
 
 /// Creates a head for directory `dir`, based on `origin` (`$ORIGIN@$ORIGIN` if it is not a clone;
-/// `None` only for `$ORIGIN` itself).
+/// `None` for `$ORIGIN` itself, and before pool version 11).
 pub(crate) fn create_head(cx: &Cx<'_>, dir: u64, origin: Option<u64>, flags: u64) -> Result<u64> {
     let mut phys = DslDataset::parse(&[0; DslDataset::SIZE_BYTES], Endian::Little)?;
     phys.dir = dir;
-    phys.flags = flags | DslDataset::FLAG_UNIQUE_ACCURATE;
+    phys.flags = flags | unique_accurate(cx);
     phys.fsid_guid = unique_fsid();
     phys.guid = unique();
     phys.snapnames_zap =
@@ -237,6 +239,11 @@ pub(crate) fn create_head(cx: &Cx<'_>, dir: u64, origin: Option<u64>, flags: u64
     Ok(id)
 }
 
+/// The flag of heads that count exactly what they alone reference, in pools that have it.
+pub(super) fn unique_accurate(cx: &Cx<'_>) -> u64 {
+    if cx.sync.version() >= version::UNIQUE_ACCURATE { DslDataset::FLAG_UNIQUE_ACCURATE } else { 0 }
+}
+
 /// The new head `id` starts with the contents of `origin`.
 fn stand_on(cx: &Cx<'_>, dir: u64, (id, phys): (u64, &mut DslDataset), origin: u64) -> Result<()> {
     let mut from = cx.dataset(origin)?;
@@ -252,15 +259,21 @@ fn stand_on(cx: &Cx<'_>, dir: u64, (id, phys): (u64, &mut DslDataset), origin: u
     }
     let from_dir = cx.dir(from.phys.dir)?.phys;
     let origin_head = cx.dataset(from_dir.head_dataset)?.phys;
-    phys.deadlist = deadlist::create_like(cx, origin_head.deadlist, phys.prev_snap_txg.0)?;
+    phys.deadlist = deadlist::create_like(cx, origin_head.deadlist, phys.prev_snap_txg.0, origin)?;
     from.phys.num_children += 1;
-    if from.phys.next_clones_zap == 0 {
+    let has_list = cx.sync.version() >= version::NEXT_CLONES;
+    if has_list && from.phys.next_clones_zap == 0 {
         from.phys.next_clones_zap = cx.create_zap(ObjectType::NEXT_CLONES)?;
     }
     cx.put_dataset(&from)?;
-    add_int(cx, from.phys.next_clones_zap, id)?;
+    if has_list {
+        add_int(cx, from.phys.next_clones_zap, id)?;
+    }
     cx.change_dir(dir, |dir| dir.origin = origin)?;
-    add_int(cx, clones(cx, from.phys.dir)?, id)
+    match cx.sync.version() >= version::DIR_CLONES {
+        true => add_int(cx, clones(cx, from.phys.dir)?, id),
+        false => Ok(()),
+    }
 }
 
 /// The ZAP of the clones whose origins are snapshots of the dataset of directory `dir`. Creates it

@@ -16,8 +16,11 @@ use super::tree::{self, Node};
 use super::{bookmark, deadlist, feature, props, remaps, request_log, snapshot};
 use crate::live::LiveDatasets;
 use errors::{Error, Refusal, Result};
-use ondisk::{DslDataset, SpaceTriple};
+use ondisk::{BlkPtr, DslDataset, SpaceTriple, version};
 use pool::SpaceCheck;
+
+/// Reason for refusing what a newer pool version is needed for.
+pub(super) const TOO_OLD: &str = "pool must be upgraded";
 
 /// Destroys the existing snapshots among `names`, in this order; with `deferred`, held or cloned
 /// ones are destroyed once they are no longer held or cloned. None is destroyed if one cannot be.
@@ -63,6 +66,9 @@ pub(super) fn check(cx: &Cx<'_>, name: &str, deferred: bool) -> Result<Option<No
     let phys = cx.dataset(id)?.phys;
     let held = tree::hold_count(cx, &phys)? > 0;
     if deferred && (held || phys.num_children > 1) {
+        if cx.sync.version() < version::USER_HOLDS {
+            return Err(Error::unsupported(name, TOO_OLD));
+        }
         return Ok(Some(node));
     }
     if held {
@@ -79,8 +85,9 @@ pub(super) fn check(cx: &Cx<'_>, name: &str, deferred: bool) -> Result<Option<No
 pub(crate) fn check_parts(cx: &Cx<'_>, name: &str, id: u64) -> Result<()> {
     let phys = cx.dataset(id)?.phys;
     let next = cx.dataset(phys.next_snap)?.phys;
-    if deadlist::is_old(cx, next.deadlist)? || deadlist::is_old(cx, phys.deadlist)? {
-        return Err(Error::unsupported(name, "destroying snapshots from before pool version 26"));
+    if deadlist::is_old(cx, next.deadlist)? && !deadlist::is_old(cx, phys.deadlist)? {
+        let what = format!("deadlist {} has no keys, and the one before it has", next.deadlist);
+        return Err(Error::corrupt(name, what));
     }
     Ok(())
 }
@@ -125,13 +132,17 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, node: &Node, deferred: bool) -> Result<()>
         let shared = deadlist::space_range(cx, list, before.prev_snap_txg.0, since)?.used;
         cx.change_dataset(gone.prev_snap, |phys| phys.unique_bytes = phys.unique_bytes.wrapping_add(shared))?;
     }
-    let freed = deadlist::hand_over(cx, list, since)?;
-    let delta = Delta::between(SpaceTriple::default(), freed);
-    space::did_use(cx, node.dir, Part::Snapshots, delta)?;
-    if let Some(free) = cx.special_dir("$FREE")? {
-        space::did_use(cx, free, Part::Head, delta.negated())?;
+    if deadlist::is_old(cx, list)? {
+        free_old(cx, node.dir, &gone, list)?;
+    } else {
+        let freed = deadlist::hand_over(cx, list, since)?;
+        let delta = Delta::between(SpaceTriple::default(), freed);
+        space::did_use(cx, node.dir, Part::Snapshots, delta)?;
+        if let Some(free) = cx.special_dir("$FREE")? {
+            space::did_use(cx, free, Part::Head, delta.negated())?;
+        }
+        deadlist::merge(cx, list, gone.deadlist)?;
     }
-    deadlist::merge(cx, list, gone.deadlist)?;
     remaps::snapshot_destroyed(cx, id, since, next_id)?;
     let at = gone.creation_txg.0;
     if !keeps_keys {
@@ -166,6 +177,25 @@ pub(crate) fn destroy_in(cx: &Cx<'_>, node: &Node, deferred: bool) -> Result<()>
     cx.free_with_fields(id)
 }
 
+/// Frees the blocks in `list`, the deadlist of the next state, that only the snapshot `gone` held,
+/// all in this txg. The others join the snapshot's own deadlist, which becomes that of the next
+/// state. Facts: `process_old_deadlist`.
+fn free_old(cx: &Cx<'_>, dir: u64, gone: &DslDataset, list: u64) -> Result<()> {
+    let mut freed = SpaceTriple::default();
+    deadlist::for_each(cx, list, &mut |blocks| {
+        let (older, own): (Vec<BlkPtr>, Vec<BlkPtr>) =
+            blocks.iter().copied().partition(|bp| bp.logical_birth() <= gone.prev_snap_txg);
+        deadlist::insert(cx, gone.deadlist, &older)?;
+        own.iter().try_for_each(|bp| {
+            crate::deadlist::add(&mut freed, cx.space_of(bp));
+            cx.sync.free(bp)
+        })
+    })?;
+    space::did_use(cx, dir, Part::Snapshots, Delta::between(SpaceTriple::default(), freed))?;
+    cx.change_dataset(gone.next_snap, |next| next.deadlist = gone.deadlist)?;
+    deadlist::free(cx, list)
+}
+
 /// Removes snapshot `id` from the chain. Returns the snapshot before it, if that is of the same
 /// directory.
 fn unlink(cx: &Cx<'_>, id: u64, gone: &DslDataset) -> Result<Option<DslDataset>> {
@@ -188,11 +218,12 @@ fn unlink(cx: &Cx<'_>, id: u64, gone: &DslDataset) -> Result<Option<DslDataset>>
     Ok(None)
 }
 
-/// The snapshot before head `id` changed, so more blocks are unique to the head; a refreservation
-/// covers them.
-fn recount_unique(cx: &Cx<'_>, id: u64, before: u64) -> Result<()> {
-    let mut head = cx.dataset(id)?;
-    let phys = &mut head.phys;
+/// The bytes that only head `phys` references: counted again, unless the count is accurate. It is
+/// not in heads that were written before pool version 9.
+pub(super) fn unique_bytes(cx: &Cx<'_>, phys: &DslDataset) -> Result<u64> {
+    if phys.has(DslDataset::FLAG_UNIQUE_ACCURATE) {
+        return Ok(phys.unique_bytes);
+    }
     let shared = match phys.prev_snap {
         0 => 0,
         previous => {
@@ -200,11 +231,24 @@ fn recount_unique(cx: &Cx<'_>, id: u64, before: u64) -> Result<()> {
             referenced.wrapping_sub(deadlist::space(cx, phys.deadlist)?.used)
         }
     };
-    let unique = phys.referenced_bytes.wrapping_sub(shared);
-    phys.unique_bytes = unique;
-    phys.flags |= DslDataset::FLAG_UNIQUE_ACCURATE;
-    let dir = phys.dir;
-    cx.put_dataset(&head)?;
+    Ok(phys.referenced_bytes.wrapping_sub(shared))
+}
+
+/// Makes the count of what only head `id` references accurate. Facts:
+/// `dsl_dataset_recalc_head_uniq`.
+pub(super) fn count_unique(cx: &Cx<'_>, id: u64) -> Result<()> {
+    let mut head = cx.dataset(id)?;
+    head.phys.unique_bytes = unique_bytes(cx, &head.phys)?;
+    head.phys.flags |= tree::unique_accurate(cx);
+    cx.put_dataset(&head)
+}
+
+/// The snapshot before head `id` changed, so more blocks are unique to the head; a refreservation
+/// covers them.
+fn recount_unique(cx: &Cx<'_>, id: u64, before: u64) -> Result<()> {
+    cx.change_dataset(id, |phys| phys.flags &= !DslDataset::FLAG_UNIQUE_ACCURATE)?;
+    count_unique(cx, id)?;
+    let DslDataset { dir, unique_bytes: unique, .. } = cx.dataset(id)?.phys;
     let reserved = props::own_number(cx, dir, "refreservation")?;
     let covered = unique.min(reserved).saturating_sub(before.min(reserved));
     space::did_use(cx, dir, Part::Refreservation, Delta::used((covered as i64).wrapping_neg()))

@@ -11,7 +11,7 @@ use crate::keys::KeyLocation;
 use crate::property::{Kinds, PropertyDef, Unit, Value, ValueType, find, format, is_user_property};
 use errors::{Error, Result};
 use ondisk::zap::Value as ZapValue;
-use ondisk::{Checksum, ObjsetKind};
+use ondisk::{Checksum, ObjsetKind, version};
 
 /// Maximum bytes of a value of a user property, with its NUL (`ZAP_MAXVALUELEN`).
 const USER_VALUE_MAX: usize = 8192;
@@ -20,6 +20,10 @@ const PATH_COMPONENT_MAX: usize = 255;
 
 /// The parsed value of `refreservation=auto`.
 pub(super) const AUTO: u64 = u64::MAX;
+/// `ZFS_ACL_PASSTHROUGH_X`.
+const PASSTHROUGH_X: u64 = 5;
+/// Reason for refusing what a newer pool version is needed for.
+const TOO_OLD: &str = "pool must be upgraded to set this property or value";
 
 /// A checked property value to set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +41,8 @@ pub(crate) struct Target<'a> {
     pub(crate) kinds: Kinds,
     /// The dataset is being created: creation-time properties may be set.
     pub(crate) is_new: bool,
+    /// Version of the pool.
+    pub(crate) version: u64,
     /// Whether a feature is enabled.
     pub(crate) is_enabled: &'a dyn Fn(&str) -> bool,
 }
@@ -75,6 +81,9 @@ pub(crate) fn check(target: &Target<'_>, name: &str, text: &str) -> Result<Setti
         if text.len() >= USER_VALUE_MAX {
             return Err(invalid(format!("value of '{name}' is too long: at most {} bytes", USER_VALUE_MAX - 1)));
         }
+        if target.kinds == Kinds::SNAPSHOT && target.version < version::SNAPSHOT_PROPERTIES {
+            return Err(invalid(TOO_OLD.to_owned()));
+        }
         return Ok(Setting { name: name.to_owned(), value: Value::Text(text.to_owned()) });
     }
     if target.kinds == Kinds::SNAPSHOT {
@@ -93,6 +102,9 @@ pub(crate) fn check(target: &Target<'_>, name: &str, text: &str) -> Result<Setti
         return Err(invalid(format!("'{name}' is readonly")));
     }
     let value = parse(def, text).map_err(&invalid)?;
+    if target.version < version_for(def.name, &value) {
+        return Err(invalid(TOO_OLD.to_owned()));
+    }
     check_value(target, def, &value).map_err(|e| match e {
         Refused::Invalid(what) => invalid(what),
         Refused::Unsupported(what) => Error::unsupported(target.dataset, what),
@@ -123,15 +135,17 @@ pub(crate) fn check_received(target: &Target<'_>, name: &str, value: &Value) -> 
     check(target, name, &text)
 }
 
-/// Checks properties of a dataset to be created. `is_enabled` looks up features by guid.
+/// Checks properties of a dataset to be created in a pool of `version`. `is_enabled` looks up
+/// features by guid.
 pub fn check_new(
     dataset: &str,
     is_volume: bool,
     properties: &[(String, String)],
+    version: u64,
     is_enabled: &dyn Fn(&str) -> bool,
 ) -> Result<()> {
     let kinds = if is_volume { Kinds::VOLUME } else { Kinds::FILESYSTEM };
-    let target = Target { dataset, kinds, is_new: true, is_enabled };
+    let target = Target { dataset, kinds, is_new: true, version, is_enabled };
     properties.iter().try_for_each(|(name, text)| check(&target, name, text).map(drop))
 }
 
@@ -168,6 +182,22 @@ fn parse(def: &PropertyDef, text: &str) -> std::result::Result<Value, String> {
             }
             Ok(Value::Number(number))
         }
+    }
+}
+
+/// The version that a pool must have for this value.
+fn version_for(name: &str, value: &Value) -> u64 {
+    match (name, value) {
+        ("copies", _) => version::DITTO_BLOCKS,
+        ("compression", Value::Number(n)) => match n & 0x7f {
+            5..=13 => version::GZIP,
+            14 => version::ZLE,
+            _ => 1,
+        },
+        ("refquota" | "refreservation", _) => version::REFQUOTA,
+        ("aclinherit", Value::Number(PASSTHROUGH_X)) => version::PASSTHROUGH_X,
+        ("dedup", _) => version::DEDUP,
+        _ => 1,
     }
 }
 
@@ -258,7 +288,8 @@ pub(crate) fn settings_for(cx: &Cx<'_>, node: &Node, properties: &[(String, Stri
         }
     };
     let is_enabled = |guid: &str| cx.is_enabled(guid);
-    let target = Target { dataset: &node.name, kinds, is_new: false, is_enabled: &is_enabled };
+    let target =
+        Target { dataset: &node.name, kinds, is_new: false, version: cx.sync.version(), is_enabled: &is_enabled };
     properties.iter().map(|(name, text)| check(&target, name, text)).collect()
 }
 
@@ -267,7 +298,8 @@ mod tests {
     use super::*;
 
     fn value(kinds: Kinds, name: &str, text: &str) -> std::result::Result<Value, String> {
-        let target = Target { dataset: "tank/a", kinds, is_new: false, is_enabled: &|f| f != feature::ZSTD };
+        let target =
+            Target { dataset: "tank/a", kinds, is_new: false, version: 5000, is_enabled: &|f| f != feature::ZSTD };
         check(&target, name, text).map(|s| s.value).map_err(|e| e.to_string())
     }
 
@@ -286,7 +318,8 @@ mod tests {
 
     #[test]
     fn a_short_name_sets_the_property_that_it_is_of_but_does_not_come_in_a_stream() {
-        let target = Target { dataset: "tank/a", kinds: Kinds::FILESYSTEM, is_new: false, is_enabled: &|_| true };
+        let target =
+            Target { dataset: "tank/a", kinds: Kinds::FILESYSTEM, is_new: false, version: 5000, is_enabled: &|_| true };
         let set = check(&target, "compress", "lz4").unwrap();
         assert_eq!(set, Setting { name: "compression".into(), value: Value::Number(15) });
         let refused = |name, text| check(&target, name, text).unwrap_err().to_string();

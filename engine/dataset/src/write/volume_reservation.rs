@@ -12,11 +12,18 @@ use crate::property::Value;
 use block::vdev::Tree;
 use errors::{Error, Result};
 use object::{ObjectSet, Zap};
+use ondisk::version;
 use pool::Pool;
 
 /// Objects of a volume: its contents, and the ZAP with its size.
 const CONTENTS: u64 = 1;
 const PROPERTIES: u64 = 2;
+
+/// The property that reserves the space of new volumes: before pool version 9 it includes their
+/// snapshots.
+pub fn reservation_of_volumes(pool: &Pool) -> &'static str {
+    if pool.version() < version::REFQUOTA { "reservation" } else { "refreservation" }
+}
 
 /// Maximum space of a volume of `size_bytes` with blocks of `block_bytes`, including metadata:
 /// `refreservation` is set to this unless the volume is sparse.

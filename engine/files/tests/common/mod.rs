@@ -51,9 +51,9 @@ impl Rig {
         Self::of(&[("disk", block::Class::Normal), ("log", block::Class::Log)], |_| true)
     }
 
-    /// Of the last version before feature flags.
-    pub fn numbered() -> Self {
-        Self::of_version(28, &[("disk", block::Class::Normal)], |_| false)
+    /// Of a version before feature flags.
+    pub fn numbered(version: u64) -> Self {
+        Self::of_version(version, &[("disk", block::Class::Normal)], |_| false)
     }
 
     fn of(disks: &[(&str, block::Class)], keep: impl Fn(&str) -> bool) -> Self {

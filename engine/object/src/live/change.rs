@@ -12,6 +12,9 @@ use ondisk::objset::ZilHeader;
 use ondisk::{BlkPtr, Dnode, ObjectType};
 use std::sync::Arc;
 
+/// Size of a root block before pool version 15 (`OBJSET_PHYS_SIZE_V1`).
+const SMALL_ROOT_BYTES: usize = 1024;
+
 impl ObjectSet {
     pub(crate) fn need_live(&self) -> Result<&LiveSet> {
         self.live().ok_or_else(|| Refusal::ReadOnly.at(self.place_of_set()))
@@ -124,6 +127,13 @@ impl ObjectSet {
         let live = self.need_live()?;
         live.root.lock().flags = flags;
         live.root_changed.store(true, std::sync::atomic::Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Makes the root block of a new set as small as before pool version 15: without accounting by
+    /// user and group. Only in syncing context.
+    pub fn use_small_root(&self) -> Result<()> {
+        self.need_live()?.root.lock().size_bytes = SMALL_ROOT_BYTES;
         Ok(())
     }
 

@@ -79,6 +79,11 @@ impl LiveSet {
         sealed: Option<RawState>,
     ) -> Self {
         let dirty = Dirty::new(waiting);
+        let phys = &{
+            let mut phys = phys.clone();
+            phys.make_little();
+            phys
+        };
         let accounting = [&phys.user_used, &phys.group_used, &phys.project_used];
         let mut number = 0;
         let accounting = accounting.map(|dnode| {

@@ -211,12 +211,16 @@ impl ObjectSet {
             None => {
                 dnode.blkptrs.fill(BlkPtr::HOLE);
                 (dnode.used_bytes, dnode.spill) = (0, None);
-                dnode.flags = Dnode::FLAG_USED_BYTES;
+                dnode.flags = 0;
                 if g.live.id != 0 {
                     dnode.levels = 1;
                 }
             }
         }
+        dnode.flags = match cx.counts_sectors() {
+            true => dnode.flags & !Dnode::FLAG_USED_BYTES,
+            false => dnode.flags | Dnode::FLAG_USED_BYTES,
+        };
         Some(Tree { levels_min: g.delta.levels_min, ..self.bare_tree(cx, g.live.id, dnode) })
     }
 
@@ -277,7 +281,7 @@ impl ObjectSet {
                 Some(b) if b.endian != Endian::Little => {
                     return Err(Error::unsupported(
                         self.place_of_set(),
-                        "changing dnodes written by a big-endian host",
+                        "changing encrypted dnodes that a big-endian host wrote",
                     ));
                 }
                 Some(b) => b.data.to_vec(),

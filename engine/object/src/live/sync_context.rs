@@ -31,6 +31,10 @@ pub trait SyncContext: Sync {
     /// Whether this set was synced for the same txg before: then blocks of that txg are
     /// overwritten.
     fn repeats(&self) -> bool;
+    /// Whether dnodes count their space in sectors of 512 bytes, as before pool version 3.
+    fn counts_sectors(&self) -> bool {
+        false
+    }
     /// Where the set is written to.
     fn store(&self) -> &WriteStore;
     /// Write policy of a block.

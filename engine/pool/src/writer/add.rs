@@ -16,7 +16,7 @@ use super::spa::{Shared, Writer};
 use super::vdevs::{self, ByGuid, List, NewDevices};
 use crate::config::VdevConfig;
 use block::vdev::{Tree, Vdev};
-use errors::{Error, Refusal, Result};
+use errors::{Error, Place, Refusal, Result};
 use ondisk::pool_dir::directory;
 use std::sync::Arc;
 
@@ -33,6 +33,7 @@ fn add(cx: &SyncTx<'_>, new: &NewDevices, same_ashift: bool) -> Result<()> {
     let shared = cx.shared;
     let place = || shared.store.name().to_owned();
     vdevs::check_classes(new, |name| cx.feature_enabled(name))?;
+    vdevs::check_version(new, cx.version()).at_with(place)?;
     if same_ashift {
         check_ashift(shared, new)?;
     }

@@ -189,6 +189,11 @@ fn check(shared: &Shared, root: &VdevConfig, to: u64, new: &NewLeaf, how: Joins)
                 false => BUSY_REPLACING,
             });
         }
+        (Joins::Replace, _)
+            if parent.kind == "replacing" && shared.config.identity.lock().version < ondisk::version::MULTI_REPLACE =>
+        {
+            return refuse(BUSY_REPLACING);
+        }
         (Joins::Replace, Some(_)) => "spare",
         (Joins::Replace, None) => "replacing",
     };

@@ -10,12 +10,12 @@ use super::accounting::Accounting;
 use super::config::{ACTIVE, Identity};
 use super::deflate::Deflate;
 use super::features::LiveFeatures;
+use super::label;
 use super::live_config::LiveConfig;
 use super::spa::{Shared, SyncTx, Txgs, WriteOptions, Writer};
 use super::vdevs::{self, ByGuid, List, NewDevices, NewVdev, new_guid};
-use super::version::VERSION_LAST_NUMBERED;
+use super::version::{copies_max, is_version};
 use super::view_cache::Views;
-use super::{history, label};
 use crate::clones::Clones;
 use crate::config::VdevConfig;
 use crate::dedup::Dedup;
@@ -28,22 +28,23 @@ use crate::txg::FIRST_TXG;
 use crate::txg::gate::Gate;
 use crate::txg::sync;
 use block::vdev::Tree;
-use block::{Class, Store, WriteStore};
+use block::{Store, WriteStore};
 use errors::{Error, Place, Result};
 use host::sync::Mutex;
+use object::bpobj_write::new_header;
 use object::zap::{Zap, ZapSpec};
 use object::{NewObject, ObjectSet};
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::{DIRECTORY_OBJECT, config, directory};
 use ondisk::uberblock::{Multihost, Uberblock, VERSION_FEATURES};
 use ondisk::zap::Value as ZapValue;
-use ondisk::{BlkPtr, Compression, Endian, ObjectType, ObjsetKind, Txg, feature};
+use ondisk::{BlkPtr, Compression, Endian, ObjectType, ObjsetKind, Txg, feature, version};
 use std::sync::Arc;
 
 /// A pool to be created.
 pub struct CreatePool {
     pub name: String,
-    /// On-disk version: that of feature flags, or the last one before.
+    /// On-disk version; see [`is_version`].
     pub version: u64,
     pub tops: Vec<NewVdev>,
     /// Names of the features to enable.
@@ -64,11 +65,12 @@ impl Writer {
         datasets: impl FnOnce(&SyncTx<'_>) -> Result<()>,
     ) -> Result<Arc<Self>> {
         let place = || new.name.clone();
-        let is_numbered = new.version == VERSION_LAST_NUMBERED && new.features.is_empty();
-        if new.version != VERSION_FEATURES && !is_numbered {
-            let what = format!("creating pools of version {}, or with features before feature flags", new.version);
-            return Err(Error::unsupported(place(), what));
+        if !is_version(new.version) || new.version < VERSION_FEATURES && !new.features.is_empty() {
+            let what = format!("version {} with {} features", new.version, new.features.len());
+            return Err(Error::invalid(place(), what));
         }
+        let joining = NewDevices { tops: new.tops.clone(), ..NewDevices::default() };
+        vdevs::check_version(&joining, new.version).at_with(place)?;
         let mut devices = ByGuid::new();
         let root = root(new, &mut devices).at_with(place)?;
         let tops = vdevs::build(&root.children, &root, &devices).at_with(place)?;
@@ -86,6 +88,8 @@ impl Writer {
         }
         let store = WriteStore::new(store, allocator.clone());
         allocator.publish_units(&store);
+        store.set_copies_max(copies_max(new.version));
+        store.set_hole_births(new.version >= VERSION_FEATURES);
         let salt = host::random::bytes::<32>();
         store.set_salt(&salt);
         let shared = shared(new, &store, allocator, root, options)?;
@@ -145,7 +149,9 @@ fn shared(
         raidz_reflow: 0,
         endian: Endian::Little,
     };
-    let deflate = root.children.iter().map(crate::usable::deflate_ratio).collect();
+    let deflates = new.version >= version::RAIDZ_DEFLATE;
+    let ratio = |top| if deflates { crate::usable::deflate_ratio(top) } else { 512 };
+    let deflate = root.children.iter().map(ratio).collect();
     let config = LiveConfig::new(identity, root, uberblock);
     config.mark_dirty();
     let gate = Gate::new(FIRST_TXG, store.waiting_bytes().clone(), options.dirty_bytes(u64::MAX));
@@ -185,6 +191,9 @@ fn root(new: &CreatePool, devices: &mut ByGuid) -> Result<VdevConfig> {
 /// Creates the MOS without datasets.
 fn objects(cx: &SyncTx<'_>, new: &CreatePool, salt: &[u8; 32]) -> Result<()> {
     let (mos, tx) = (cx.mos(), cx.tx());
+    if new.version < version::USERSPACE {
+        mos.use_small_root()?;
+    }
     let spec = ZapSpec { id: Some(DIRECTORY_OBJECT), ..ZapSpec::new(ObjectType::OBJECT_DIRECTORY) };
     let dir = Zap::create(mos, tx, &spec)?;
     if new.version >= VERSION_FEATURES {
@@ -197,9 +206,13 @@ fn objects(cx: &SyncTx<'_>, new: &CreatePool, salt: &[u8; 32]) -> Result<()> {
         }
     }
     dir.update_u64(tx, directory::CREATION_VERSION, cx.version())?;
-    dir.update_u64(tx, directory::DEFLATE, 1)?;
-    let free = empty_bpobj(cx, 128 << 10, 0)?;
-    dir.update_u64(tx, directory::FREE_BPOBJ, free)?;
+    if new.version >= version::RAIDZ_DEFLATE {
+        dir.update_u64(tx, directory::DEFLATE, 1)?;
+    }
+    if new.version >= version::DEADLISTS {
+        let free = empty_bpobj(cx, 128 << 10, 0)?;
+        dir.update_u64(tx, directory::FREE_BPOBJ, free)?;
+    }
     let deferred = empty_bpobj(cx, 16 << 10, Compression::Off.to_raw())?;
     dir.update_u64(tx, directory::SYNC_BPOBJ, deferred)?;
     let salt = ZapValue { int_bytes: 1, ints: salt.iter().map(|b| u64::from(*b)).collect() };
@@ -214,8 +227,6 @@ fn objects(cx: &SyncTx<'_>, new: &CreatePool, salt: &[u8; 32]) -> Result<()> {
     vdevs::count_draids(cx, &tops)?;
     vdevs::list_auxiliary(cx, &vdevs::distributed_spares(&tops), List::Spares)?;
     vdevs::make_arrays(cx)?;
-    let normal = cx.shared.allocator.totals();
-    history::create(cx, normal.class(Class::Normal).deflated_size_bytes)?;
     cx.history(
         "create",
         None,
@@ -224,7 +235,7 @@ fn objects(cx: &SyncTx<'_>, new: &CreatePool, salt: &[u8; 32]) -> Result<()> {
 }
 
 fn empty_bpobj(cx: &SyncTx<'_>, block_bytes: u32, compression: u8) -> Result<u64> {
-    let header = vec![0; ondisk::bpobj::Header::SIZE_V2_BYTES];
+    let header = new_header(cx.version(), false).to_bytes(Endian::Little);
     let new = NewObject { compression, ..NewObject::new(ObjectType::BPOBJ, block_bytes) };
     Ok(cx.mos().create_object(cx.tx(), &new.with_bonus(ObjectType::BPOBJ_HDR, header))?.id())
 }

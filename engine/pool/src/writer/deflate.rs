@@ -16,6 +16,11 @@ impl Deflate {
         self.0.write().push(ratio);
     }
 
+    /// Replaces the ratios of all top-level devices.
+    pub fn replace(&self, ratios: Vec<u64>) {
+        *self.0.write() = ratios;
+    }
+
     /// Space of a block without parity, in bytes (`bp_get_dsize`).
     pub fn space_bytes(&self, bp: &BlkPtr) -> u64 {
         if bp.is_embedded() {

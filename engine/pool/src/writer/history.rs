@@ -8,12 +8,13 @@
 //!   * records that are overwritten are skipped as a whole
 
 use super::spa::SyncTx;
+use block::Class;
 use errors::Result;
 use object::{NewObject, Object};
 use ondisk::history::{Header, keys, write_record};
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::directory;
-use ondisk::{Endian, ObjectType};
+use ondisk::{Endian, ObjectType, version};
 
 /// Block size of the history (`SPA_OLD_MAXBLOCKSIZE`).
 const BLOCK_BYTES: u32 = 128 << 10;
@@ -65,19 +66,27 @@ impl SyncTx<'_> {
     }
 }
 
-/// Creates the history of a new pool of `pool_bytes`.
-pub(crate) fn create(cx: &SyncTx<'_>, pool_bytes: u64) -> Result<()> {
+/// Creates the history of a pool of `pool_bytes`. Returns its object.
+fn create(cx: &SyncTx<'_>, pool_bytes: u64) -> Result<u64> {
     let physical_end = (pool_bytes / 1000).clamp(*RING_BYTES.start(), *RING_BYTES.end());
     let header = Header { create_end: 0, physical_end, begin: 0, end: 0, records_lost: 0 };
     let new = NewObject::new(ObjectType::SPA_HISTORY, BLOCK_BYTES)
         .with_bonus(ObjectType::SPA_HISTORY_OFFSETS, header.to_bytes(Endian::Little).to_vec());
     let id = cx.mos().create_object(cx.tx(), &new)?.id();
-    cx.directory()?.update_u64(cx.tx(), directory::HISTORY.as_bytes(), id)
+    cx.directory()?.update_u64(cx.tx(), directory::HISTORY.as_bytes(), id)?;
+    Ok(id)
 }
 
-/// Appends a record. Does nothing if the pool has no history.
+/// Appends a record. Does nothing before pool version 4; a pool that was upgraded gets its history
+/// with the first record.
 fn append(cx: &SyncTx<'_>, record: &Nvlist) -> Result<()> {
-    let Some(id) = cx.directory_entry(directory::HISTORY)? else { return Ok(()) };
+    if cx.version() < version::HISTORY {
+        return Ok(());
+    }
+    let id = match cx.directory_entry(directory::HISTORY)? {
+        Some(id) => id,
+        None => create(cx, cx.shared.allocator.totals().class(Class::Normal).deflated_size_bytes)?,
+    };
     let object = cx.mos().object(id)?;
     let mut header = Header::parse(object.bonus(), object.endian())?;
     let bytes = write_record(record, Endian::Little);

@@ -6,13 +6,13 @@ use block::{Class, Compress, Dedup, WritePolicy, WriteStore};
 use bytes::Bytes;
 use errors::Result;
 use object::{ObjectSet, SyncContext, Tx, Written};
-use ondisk::{BlkPtr, Checksum, Compression, Dnode, ObjectType};
+use ondisk::{BlkPtr, Checksum, Compression, Dnode, ObjectType, version};
 use std::sync::Arc;
 
 /// From this pass on nothing is compressed: changing sizes would keep a txg from settling. As
 /// OpenZFS (zfs_sync_pass_dont_compress).
 const COMPRESS_UNTIL_PASS: u32 = 8;
-/// Copies of each block of the MOS.
+/// Copies of each block of the MOS, if the pool allows so many.
 const COPIES: u8 = 3;
 
 struct MosContext<'a> {
@@ -23,6 +23,7 @@ struct MosContext<'a> {
     lz4: bool,
     embed: bool,
     class: Class,
+    counts_sectors: bool,
 }
 
 /// Writes the changes of the MOS since the last pass. Returns its root.
@@ -35,6 +36,7 @@ pub(crate) fn sync(cx: &SyncTx<'_>, pass: u32) -> Result<BlkPtr> {
         lz4: cx.feature_active("lz4_compress"),
         embed: cx.feature_active("embedded_data"),
         class: cx.metadata_class(),
+        counts_sectors: cx.version() < version::DNODE_BYTES,
     };
     cx.mos().sync(&context)
 }
@@ -63,6 +65,10 @@ impl SyncContext for MosContext<'_> {
 
     fn repeats(&self) -> bool {
         self.pass > 1
+    }
+
+    fn counts_sectors(&self) -> bool {
+        self.counts_sectors
     }
 
     fn store(&self) -> &WriteStore {

@@ -13,10 +13,12 @@ use super::deflate::Deflate;
 use super::features::LiveFeatures;
 use super::live_config::LiveConfig;
 use super::spa::{Shared, Txgs, WriteOptions, Writer};
+use super::version::copies_max;
 use super::view_cache::Views;
 use super::writable::check;
 use crate::checkpoint::{Discarding, wind_back};
 use crate::clones::Clones;
+use crate::config::VdevConfig;
 use crate::dedup::Dedup;
 use crate::expansion::Expansion;
 use crate::import::search::{self, FoundDevice, FoundPool};
@@ -104,6 +106,7 @@ impl Writer {
         let store = WriteStore::new(pool.store().clone(), allocator.clone());
         allocator.publish_units(&store);
         store.set_hole_births(pool.features().is_active("com.delphix:hole_birth"));
+        store.set_copies_max(copies_max(pool.version()));
         let mos = ObjectSet::open_live(&store, Some(&uberblock.root), 0, None, ObjsetKind::Meta)?;
         let deflate = Arc::new(Deflate::new(pool.deflate_ratios()));
         let clones = Clones::load(&pool, &mos, {
@@ -135,7 +138,11 @@ impl Writer {
             mos,
             allocator,
             features: LiveFeatures::new(pool.features().clone()),
-            config: LiveConfig::new(Identity::of(pool.config(), pool.name()), pool.root_vdev().clone(), uberblock),
+            config: LiveConfig::new(
+                Identity::of(pool.config(), pool.name()),
+                with_parity(pool.root_vdev().clone()),
+                uberblock,
+            ),
             accounting: Accounting::new(deflate, clones, dedup),
             background,
             farewells: Mutex::default(),
@@ -153,6 +160,17 @@ impl Writer {
         }
         Ok(writer)
     }
+}
+
+/// The device tree with the parity of each raidz. Before pool version 3 it is always 1, and not
+/// stored; OpenZFS refuses newer pools without it.
+fn with_parity(mut root: VdevConfig) -> VdevConfig {
+    for top in root.children.iter_mut().filter(|top| top.kind == "raidz") {
+        if top.all.get_u64(config::NPARITY).is_none() {
+            top.all.put(config::NPARITY, 1u64);
+        }
+    }
+    root
 }
 
 /// Waits until it is certain that no other host uses the pool, if its labels require that, and
@@ -202,5 +220,24 @@ fn reopen(found: &FoundDevice) -> Result<FoundDevice> {
             Ok(FoundDevice { device, labels, guid: found.guid, config })
         }
         _ => Err(Error::corrupt(name, "its labels changed while it was being opened")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ondisk::nvlist::Nvlist;
+
+    #[test]
+    fn a_raidz_from_before_version_3_gets_the_parity_that_newer_pools_must_have() {
+        let vdev = |kind: &str, parity: Option<u64>| {
+            let mut all = Nvlist::new();
+            parity.into_iter().for_each(|parity| all.put(config::NPARITY, parity));
+            VdevConfig { kind: kind.into(), id: 0, guid: 1, path: None, all, children: Vec::new() }
+        };
+        let tops = vec![vdev("raidz", None), vdev("raidz", Some(2)), vdev("mirror", None)];
+        let root = with_parity(VdevConfig { children: tops, ..vdev("root", None) });
+        let found: Vec<_> = root.children.iter().map(|top| top.all.get_u64(config::NPARITY)).collect();
+        assert_eq!(found, [Some(1), Some(2), None]);
     }
 }

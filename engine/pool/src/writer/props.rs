@@ -82,18 +82,15 @@ impl SyncTx<'_> {
         }
     }
 
-    /// Enables a feature and records it in the history.
+    /// Enables a feature and records it in the history. The pool must have feature flags.
     pub fn enable_feature_property(&self, name: &str) -> Result<()> {
-        // As in OpenZFS, this upgrades a pool without feature flags.
-        let version = self.version().max(VERSION_FEATURES);
-        let is_upgrade = self.check_upgrade(version)?;
         if ondisk::feature::by_name(name).is_none() {
             return Err(Error::invalid(name, "is no feature"));
         }
+        if self.version() < VERSION_FEATURES {
+            return Err(Error::invalid(self.pool_name(), "has no feature flags, and must be upgraded first"));
+        }
         self.all_or_nothing(|| {
-            if is_upgrade {
-                self.upgrade_to(version)?;
-            }
             self.feature_enable(name)?;
             self.history("set", None, &format!("feature@{name}=enabled"))
         })

@@ -131,6 +131,9 @@ fn remove_log(cx: &SyncTx<'_>, guid: u64) -> Result<()> {
     let place = root.children.iter().position(|top| top.guid == guid);
     let place = place.ok_or_else(|| Error::invalid(shared.store.name(), "no such device in pool"))?;
     let top = root.children[place].clone();
+    if cx.version() < ondisk::version::HOLES {
+        return Err(Error::unsupported(shared.store.name(), "pool must be upgraded to support log removal"));
+    }
     if !shared.allocator.is_empty(top.id as u32) {
         return Err(Error::invalid(shared.store.name(), UNREPLAYED));
     }

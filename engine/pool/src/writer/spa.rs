@@ -180,6 +180,11 @@ impl Writer {
         &self.shared.mos
     }
 
+    /// On-disk version of the pool, as of the txg that is being synced.
+    pub fn version(&self) -> u64 {
+        self.shared.config.identity.lock().version
+    }
+
     /// Whether a feature is enabled.
     pub fn feature_enabled(&self, name: &str) -> bool {
         ondisk::feature::by_name(name).is_some_and(|f| self.shared.features.count(f.guid).is_some())

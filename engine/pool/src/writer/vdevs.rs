@@ -26,7 +26,7 @@ use ondisk::label::{END_BYTES, START_BYTES, usable_bytes};
 use ondisk::nvlist::Nvlist;
 use ondisk::pool_dir::{allocation_bias as bias, config, directory, vdev_top, vdev_type as kind};
 use ondisk::zap::Value as ZapValue;
-use ondisk::{Endian, ObjectType, l2arc};
+use ondisk::{Endian, ObjectType, l2arc, version};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -331,6 +331,28 @@ pub(crate) fn check_classes(new: &NewDevices, is_enabled: impl Fn(&str) -> bool)
         return Err(Error::invalid("special and dedup devices", "need feature@allocation_classes"));
     }
     Ok(())
+}
+
+/// Refuses devices that pools of `version` cannot have.
+pub(crate) fn check_version(new: &NewDevices, version: u64) -> Result<()> {
+    fn parity(vdev: &NewVdev) -> u64 {
+        vdev.children.iter().map(parity).fold(vdev.parity, u64::max)
+    }
+    let parity = new.tops.iter().map(parity).max().unwrap_or(0);
+    let has_logs = new.tops.iter().any(|top| top.class == Class::Log);
+    let needs = [
+        (parity == 2, version::RAIDZ2, "raidz2 devices"),
+        (parity > 2, version::RAIDZ3, "raidz3 devices"),
+        (!new.spares.is_empty(), version::SPARES, "spares"),
+        (has_logs, version::LOGS, "log devices"),
+        (!new.caches.is_empty(), version::CACHES, "cache devices"),
+    ];
+    match needs.into_iter().find(|(is_there, needed, _)| *is_there && version < *needed) {
+        None => Ok(()),
+        Some((_, needed, what)) => {
+            Err(Error::unsupported("", format!("{what} in pools before version {needed} (this is {version})")))
+        }
+    }
 }
 
 /// A list of devices that hold no data of the pool.

@@ -3,7 +3,7 @@
 use crate::Pool;
 use crate::feature::can_write;
 use errors::{Error, Result};
-use ondisk::{Endian, feature};
+use ondisk::feature;
 use std::collections::BTreeMap;
 
 /// The last txg after which a pool is still written. Many places add to a txg number, and at a
@@ -26,9 +26,6 @@ pub(crate) fn check(pool: &Pool) -> Result<()> {
         .collect();
     if !names.is_empty() {
         return unsupported(names.join(", "));
-    }
-    if pool.uberblock().endian != Endian::Little {
-        return unsupported("pools that a big-endian host wrote".into());
     }
     let txg = pool.uberblock().txg.0;
     if txg > TXG_MAX {

@@ -104,7 +104,7 @@ pub fn plan(invocation: &Invocation<'_>, request: &CreateRequest) -> Result<Crea
     permitted.map_err(|reason| request.refuse(reason))?;
     check_key_location(invocation, &properties).map_err(|reason| request.refuse(reason))?;
     let is_enabled = |guid: &str| opened.features().count(guid).is_some();
-    let checked = write::check_new(name, request.volume.is_some(), &properties, &is_enabled);
+    let checked = write::check_new(name, request.volume.is_some(), &properties, opened.version(), &is_enabled);
     checked.map_err(|e| request.refuse(e.into()))?;
     if request.volume.is_none() {
         write::check_version(&properties, opened.version()).map_err(|e| request.refuse(too_old(&e)))?;
@@ -226,10 +226,11 @@ fn add_size(pool: &Pool, properties: &mut Vec<(String, String)>, volume: &NewVol
     let block = number("block size", &given("volblocksize").unwrap_or_else(|| VOLUME_BLOCK.to_owned()))?.max(1);
     let size = size.div_ceil(block).saturating_mul(block);
     properties.push(("volsize".into(), size.to_string()));
-    if !volume.sparse && given("refreservation").is_none() && block.is_power_of_two() {
+    let reservation = write::reservation_of_volumes(pool);
+    if !volume.sparse && given(reservation).is_none() && block.is_power_of_two() {
         let copies = given("copies").and_then(|c| c.parse().ok()).unwrap_or(1);
         let reserved = write::volume_reservation(pool, size, block, copies);
-        properties.push(("refreservation".into(), reserved.to_string()));
+        properties.push((reservation.into(), reserved.to_string()));
     }
     Ok(())
 }

@@ -237,7 +237,7 @@ impl CreatePlan {
         let features = features(&settings, without_features, &mut report.lines)?;
         let (quotas, datasets) = principals::split_quotas(&datasets)?;
         invocation.check_shares(&datasets)?;
-        check_properties(&datasets, &features)?;
+        check_properties(&datasets, version, &features)?;
         write::check_version(&datasets, version)
             .map_err(|_| Reason::new(Kind::Unsupported, "pool must be upgraded to set this property or value"))?;
         let key = new_key::ask(&datasets, &shown, None, ask, &*invocation.fetch);

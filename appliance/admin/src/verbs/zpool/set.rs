@@ -8,6 +8,7 @@ use crate::verbs::line::line;
 use crate::verbs::{Invocation, Kind, Reason, Refusal, pool_of};
 use crate::write::WritablePool;
 use crate::{vdev_names, vdev_properties};
+use dataset::write;
 use errors::Error;
 use pool::property::SetValue;
 
@@ -69,12 +70,11 @@ fn set_pool(invocation: &Invocation<'_>, record: &Imported, property: &str, valu
             Ok(())
         }
         PoolSetting::Version(version) => {
-            invocation.change(record, |pool| Ok(pool.writer().task(move |cx| cx.upgrade_version(version))?))
+            invocation.change(record, |pool| Ok(pool.writer().task(move |cx| write::upgrade_pool(cx, version))?))
         }
         PoolSetting::Feature(feature, _) => {
             pool::writer::check_features([feature.as_str()])?;
-            let enable =
-                |pool: &WritablePool| Ok(pool.writer().task(move |cx| cx.enable_feature_property(&feature))?);
+            let enable = |pool: &WritablePool| Ok(pool.writer().task(move |cx| write::enable_feature(cx, &feature))?);
             invocation.change(record, enable)
         }
         PoolSetting::Stored(property, _) if property == "bootfs" => invocation.change(record, |pool| {

@@ -154,8 +154,8 @@ impl WriteStore {
         self.hole_births.store(on, Ordering::Relaxed);
     }
 
-    /// Sets the maximum number of copies of a block: 3 by default, 1 in pools of version 1. ZFS name:
-    /// `spa_max_replication`.
+    /// Sets the maximum number of copies of a block: 3 by default, 1 in pools of version 1. ZFS
+    /// name: `spa_max_replication`.
     pub fn set_copies_max(&self, copies: u8) {
         self.copies_max.store(copies.clamp(1, 3), Ordering::Relaxed);
     }

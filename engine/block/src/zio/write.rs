@@ -337,8 +337,8 @@ impl Writing<'_> {
     }
 }
 
-/// Number of addresses of a block, as far as the pool allows. Salt and IV replace the third one; also above level 0, as in
-/// OpenZFS.
+/// Number of addresses of a block, as far as the pool allows. Salt and IV replace the third one;
+/// also above level 0, as in OpenZFS.
 pub(super) fn copies(store: &WriteStore, policy: &WritePolicy, is_protected: bool) -> u8 {
     let most = if is_protected && policy.object_type.is_encrypted() { 2 } else { 3 };
     policy.copies.min(most).min(store.copies_max())

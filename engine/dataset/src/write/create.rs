@@ -305,8 +305,8 @@ pub struct Bootstrap<'a> {
 }
 
 /// Creates the datasets that a pool of its version has, in the first txg of a new pool: the root,
-/// `$MOS`, `$FREE`, `$ORIGIN` with its snapshot, and the root file system. The object directory and the
-/// feature ZAPs must exist.
+/// `$MOS`, `$FREE`, `$ORIGIN` with its snapshot, and the root file system. The object directory and
+/// the feature ZAPs must exist.
 pub fn bootstrap(sync: &SyncTx<'_>, options: &Bootstrap<'_>) -> Result<()> {
     let cx = Cx::new(sync);
     let name = cx.mos().store().name().to_owned();

@@ -17,7 +17,7 @@ use object::bpobj_write::{NewEntry, new_header};
 use ondisk::dsl_dir::FIELD_LIVELIST;
 use ondisk::pool_dir::directory;
 use ondisk::zap::NormFlags;
-use ondisk::{BlkPtr, DeadlistHeader, ObjectType, SpaceTriple, version};
+use ondisk::{BlkPtr, DeadlistHeader, DslDataset, ObjectType, SpaceTriple, version};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The feature that counts uses of the shared empty list.
@@ -335,4 +335,34 @@ fn insert_as(cx: &Cx<'_>, id: u64, blocks: &[BlkPtr], freed: bool) -> Result<()>
 fn negated(s: SpaceTriple) -> SpaceTriple {
     let neg = u64::wrapping_neg;
     SpaceTriple { used: neg(s.used), compressed: neg(s.compressed), uncompressed: neg(s.uncompressed) }
+}
+
+/// The flag of heads that count exactly what they alone reference, in pools that have it.
+pub(super) fn unique_accurate(cx: &Cx<'_>) -> u64 {
+    if cx.sync.version() >= version::UNIQUE_ACCURATE { DslDataset::FLAG_UNIQUE_ACCURATE } else { 0 }
+}
+
+/// The bytes that only head `phys` references: counted again, unless the count is accurate. It is
+/// not in heads that were written before pool version 9.
+pub(super) fn unique_bytes(cx: &Cx<'_>, phys: &DslDataset) -> Result<u64> {
+    if phys.has(DslDataset::FLAG_UNIQUE_ACCURATE) {
+        return Ok(phys.unique_bytes);
+    }
+    let shared = match phys.prev_snap {
+        0 => 0,
+        previous => {
+            let referenced = cx.dataset(previous)?.phys.referenced_bytes;
+            referenced.wrapping_sub(space(cx, phys.deadlist)?.used)
+        }
+    };
+    Ok(phys.referenced_bytes.wrapping_sub(shared))
+}
+
+/// Makes the count of what only head `id` references accurate. Facts:
+/// `dsl_dataset_recalc_head_uniq`.
+pub(super) fn count_unique(cx: &Cx<'_>, id: u64) -> Result<()> {
+    let mut head = cx.dataset(id)?;
+    head.phys.unique_bytes = unique_bytes(cx, &head.phys)?;
+    head.phys.flags |= unique_accurate(cx);
+    cx.put_dataset(&head)
 }

@@ -30,7 +30,7 @@ pub fn hold(live: &LiveDatasets, names: &[String], tag: &str) -> std::result::Re
 
 fn hold_check(cx: &Cx<'_>, name: &str, phys: &DslDataset, tag: &str) -> Result<()> {
     if cx.sync.version() < version::USER_HOLDS {
-        return Err(Error::unsupported(name, unsnap::TOO_OLD));
+        return Err(Error::unsupported(name, tree::TOO_OLD));
     }
     if tag.len() > TAG_MAX {
         return Err(Refusal::NameTooLong.at(name));

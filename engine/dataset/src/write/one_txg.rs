@@ -138,7 +138,7 @@ impl OneTxg<'_> {
         self.check_space(name, snapshot::TAKEN_BLOCKS, SpaceCheck::Normal)?;
         if self.cx.sync.version() < version::FAST_SNAPSHOTS {
             // As in OpenZFS: the dataset may have an intent log.
-            return Err(Error::unsupported(name, unsnap::TOO_OLD).into());
+            return Err(Error::unsupported(name, tree::TOO_OLD).into());
         }
         let (node, _) = snapshot::check(&self.cx, name, &[])?;
         if self.cx.dataset(node.head)?.phys.prev_snap_txg.0 >= self.txg() {

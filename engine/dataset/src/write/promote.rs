@@ -209,8 +209,8 @@ impl Plan {
         cx.history("promote", &self.node.name, head, " ")
     }
 
-    /// Updates the clone lists that directories have from pool version 26 on, for the snapshots that
-    /// moved. `below` is the origin of the other dataset.
+    /// Updates the clone lists that directories have from pool version 26 on, for the snapshots
+    /// that moved. `below` is the origin of the other dataset.
     fn move_clones(&self, cx: &Cx<'_>, below: u64, old_next: u64) -> Result<()> {
         let theirs = cx.dir(self.from)?.phys.clones_zap;
         let under = cx.dir(cx.dataset(below)?.phys.dir)?.phys.clones_zap;

@@ -15,7 +15,7 @@
 use super::cx::Cx;
 use super::space::{self, Delta, Part};
 use super::values::{Setting, on_disk};
-use super::{feature, limits, tree::Node, unsnap};
+use super::{deadlist, feature, limits, tree::Node};
 use crate::property::set::{PropertySet, SetBy};
 use crate::property::{Value, find};
 use errors::{Refusal, Result};
@@ -105,7 +105,7 @@ pub(crate) fn check(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
         "refreservation" => {
             let (reserved, quota) =
                 (own_number(cx, node.dir, "refreservation")?, own_number(cx, node.dir, "refquota")?);
-            let unique = unsnap::unique_bytes(cx, &head)?;
+            let unique = deadlist::unique_bytes(cx, &head)?;
             let (old, new) = (unique.max(reserved), unique.max(value));
             let available = space::available(cx, node.dir, cx.sync.pool_bytes())?;
             if new > old && (new - old > available || (quota > 0 && value > quota)) { no_space() } else { Ok(()) }
@@ -121,7 +121,7 @@ pub(crate) fn apply(cx: &Cx<'_>, node: &Node, change: &Change) -> Result<()> {
         _ => 0,
     };
     if change.name() == "refreservation" && node.snapshot.is_none() {
-        unsnap::count_unique(cx, node.head)?;
+        deadlist::count_unique(cx, node.head)?;
     }
     note(cx, node, change)?;
     if node.snapshot.is_some() {

@@ -21,7 +21,7 @@ use super::limits::{self, Counted};
 use super::props::{self, Change};
 use super::space::{self, Delta, Part};
 use super::tree::{self, Node};
-use super::{bookmark, deadlist, feature, limit_check, request_log, unsnap, upgrade, values};
+use super::{bookmark, deadlist, feature, limit_check, request_log, values};
 use crate::delegation::Credentials;
 use crate::live::LiveDatasets;
 use crate::name::Tail;
@@ -172,7 +172,7 @@ pub(super) fn check(cx: &Cx<'_>, name: &str, properties: &[(String, String)]) ->
         return Err(Refusal::Busy.at(name));
     }
     if !properties.is_empty() && cx.sync.version() < version::SNAPSHOT_PROPERTIES {
-        return Err(Error::unsupported(name, unsnap::TOO_OLD));
+        return Err(Error::unsupported(name, tree::TOO_OLD));
     }
     // The space that only the snapshot will own was covered by the refreservation, and no
     // longer is.
@@ -188,7 +188,7 @@ pub(super) fn check(cx: &Cx<'_>, name: &str, properties: &[(String, String)]) ->
 /// Takes snapshot `short` of the head of `node`; everything is checked. Returns its object.
 pub(crate) fn take(cx: &Cx<'_>, node: &Node, short: &str, time: u64) -> Result<u64> {
     let mut head = cx.dataset(node.head)?;
-    let is_origin = short == upgrade::ORIGIN;
+    let is_origin = short == tree::ORIGIN;
     limits::adjust(cx, node.dir, Counted::Snapshots, 1)?;
     let snapshot = DslDataset {
         next_snap: head.id,
@@ -233,7 +233,7 @@ pub(crate) fn take(cx: &Cx<'_>, node: &Node, short: &str, time: u64) -> Result<u
     head.phys.prev_snap = id;
     head.phys.prev_snap_txg = snapshot.creation_txg;
     head.phys.unique_bytes = 0;
-    head.phys.flags |= tree::unique_accurate(cx);
+    head.phys.flags |= deadlist::unique_accurate(cx);
     cx.put_dataset(&head)?;
     cx.zap(head.phys.snapnames_zap)?.insert(cx.tx(), short.as_bytes(), &ZapValue::one(id))?;
     cx.sync.scan_snapshotted(head.id, id)?;

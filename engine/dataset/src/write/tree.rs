@@ -13,6 +13,12 @@ use ondisk::zap::NormFlags;
 use ondisk::zap::Value as ZapValue;
 use ondisk::{BlkPtr, DslDataset, DslDir, Endian, ObjectType, ObjsetKind, Txg, version};
 
+/// Reason for refusing what a newer pool version is needed for.
+pub(super) const TOO_OLD: &str = "pool must be upgraded";
+
+/// The directory, and its snapshot, that datasets are based on that are no clones.
+pub(super) const ORIGIN: &str = "$ORIGIN";
+
 /// Maximum length of a dataset name, without its NUL.
 pub(crate) const NAME_MAX: usize = 255;
 /// Maximum nesting depth of directories (`zfs_max_dataset_nesting`).
@@ -215,7 +221,7 @@ pub(crate) fn create_dir(cx: &Cx<'_>, parent: u64, name: &str) -> Result<u64> {
 pub(crate) fn create_head(cx: &Cx<'_>, dir: u64, origin: Option<u64>, flags: u64) -> Result<u64> {
     let mut phys = DslDataset::parse(&[0; DslDataset::SIZE_BYTES], Endian::Little)?;
     phys.dir = dir;
-    phys.flags = flags | unique_accurate(cx);
+    phys.flags = flags | deadlist::unique_accurate(cx);
     phys.fsid_guid = unique_fsid();
     phys.guid = unique();
     phys.snapnames_zap =
@@ -237,11 +243,6 @@ pub(crate) fn create_head(cx: &Cx<'_>, dir: u64, origin: Option<u64>, flags: u64
     cx.change_dir(dir, |dir| dir.head_dataset = id)?;
     permissions::give_to_creator(cx, dir)?;
     Ok(id)
-}
-
-/// The flag of heads that count exactly what they alone reference, in pools that have it.
-pub(super) fn unique_accurate(cx: &Cx<'_>) -> u64 {
-    if cx.sync.version() >= version::UNIQUE_ACCURATE { DslDataset::FLAG_UNIQUE_ACCURATE } else { 0 }
 }
 
 /// The new head `id` starts with the contents of `origin`.

@@ -19,9 +19,6 @@ use errors::{Error, Refusal, Result};
 use ondisk::{BlkPtr, DslDataset, SpaceTriple, version};
 use pool::SpaceCheck;
 
-/// Reason for refusing what a newer pool version is needed for.
-pub(super) const TOO_OLD: &str = "pool must be upgraded";
-
 /// Destroys the existing snapshots among `names`, in this order; with `deferred`, held or cloned
 /// ones are destroyed once they are no longer held or cloned. None is destroyed if one cannot be.
 pub fn destroy_snapshots(live: &LiveDatasets, names: &[String], deferred: bool) -> std::result::Result<(), Failures> {
@@ -67,7 +64,7 @@ pub(super) fn check(cx: &Cx<'_>, name: &str, deferred: bool) -> Result<Option<No
     let held = tree::hold_count(cx, &phys)? > 0;
     if deferred && (held || phys.num_children > 1) {
         if cx.sync.version() < version::USER_HOLDS {
-            return Err(Error::unsupported(name, TOO_OLD));
+            return Err(Error::unsupported(name, tree::TOO_OLD));
         }
         return Ok(Some(node));
     }
@@ -218,36 +215,11 @@ fn unlink(cx: &Cx<'_>, id: u64, gone: &DslDataset) -> Result<Option<DslDataset>>
     Ok(None)
 }
 
-/// The bytes that only head `phys` references: counted again, unless the count is accurate. It is
-/// not in heads that were written before pool version 9.
-pub(super) fn unique_bytes(cx: &Cx<'_>, phys: &DslDataset) -> Result<u64> {
-    if phys.has(DslDataset::FLAG_UNIQUE_ACCURATE) {
-        return Ok(phys.unique_bytes);
-    }
-    let shared = match phys.prev_snap {
-        0 => 0,
-        previous => {
-            let referenced = cx.dataset(previous)?.phys.referenced_bytes;
-            referenced.wrapping_sub(deadlist::space(cx, phys.deadlist)?.used)
-        }
-    };
-    Ok(phys.referenced_bytes.wrapping_sub(shared))
-}
-
-/// Makes the count of what only head `id` references accurate. Facts:
-/// `dsl_dataset_recalc_head_uniq`.
-pub(super) fn count_unique(cx: &Cx<'_>, id: u64) -> Result<()> {
-    let mut head = cx.dataset(id)?;
-    head.phys.unique_bytes = unique_bytes(cx, &head.phys)?;
-    head.phys.flags |= tree::unique_accurate(cx);
-    cx.put_dataset(&head)
-}
-
 /// The snapshot before head `id` changed, so more blocks are unique to the head; a refreservation
 /// covers them.
 fn recount_unique(cx: &Cx<'_>, id: u64, before: u64) -> Result<()> {
     cx.change_dataset(id, |phys| phys.flags &= !DslDataset::FLAG_UNIQUE_ACCURATE)?;
-    count_unique(cx, id)?;
+    deadlist::count_unique(cx, id)?;
     let DslDataset { dir, unique_bytes: unique, .. } = cx.dataset(id)?.phys;
     let reserved = props::own_number(cx, dir, "refreservation")?;
     let covered = unique.min(reserved).saturating_sub(before.min(reserved));

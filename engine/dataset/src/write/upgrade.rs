@@ -22,9 +22,6 @@ use ondisk::{ObjectType, feature, pool_dir::directory, version};
 use pool::SyncTx;
 use pool::writer::VERSION_FEATURES;
 
-/// Name of the empty snapshot that is the origin of all datasets, and of its directory.
-pub(super) const ORIGIN: &str = "$ORIGIN";
-
 /// Raises the version of the pool to `version`, also to feature flags. Enables no feature.
 pub fn upgrade_pool(sync: &SyncTx<'_>, version: u64) -> Result<()> {
     sync.upgrade_version(version, |from| convert(&Cx::new(sync), from, version))
@@ -57,10 +54,10 @@ fn convert(cx: &Cx<'_>, from: u64, to: u64) -> Result<()> {
 
 /// Creates `$ORIGIN` and its snapshot.
 pub(super) fn create_origin(cx: &Cx<'_>, root: u64) -> Result<()> {
-    let dir = tree::create_dir(cx, root, ORIGIN)?;
+    let dir = tree::create_dir(cx, root, tree::ORIGIN)?;
     let head = tree::create_head(cx, dir, None, 0)?;
-    let node = Node { name: ORIGIN.to_owned(), dir, head, snapshot: None };
-    snapshot::take(cx, &node, ORIGIN, tree::now()).map(drop)
+    let node = Node { name: tree::ORIGIN.to_owned(), dir, head, snapshot: None };
+    snapshot::take(cx, &node, tree::ORIGIN, tree::now()).map(drop)
 }
 
 /// Creates what counts, and lists, the blocks of destroyed snapshots until they are freed.

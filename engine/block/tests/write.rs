@@ -509,6 +509,7 @@ fn single_copies_fail_by_injection() {
     assert_eq!(reader.read_uncached(&bp, &AT, None).unwrap().data, data);
     assert!(bench.store.repair(&bp, &AT, wrong).readable);
     let second = reader.injection().add(rule(0b100));
+    bench.store.cache().clear();
     assert!(reader.read_uncached(&bp, &AT, None).is_err());
     assert!(!bench.store.repair(&bp, &AT, wrong).readable);
     let other = block::Bookmark { object: 6, ..AT };

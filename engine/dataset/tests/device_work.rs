@@ -145,8 +145,11 @@ fn work_on_a_device_that_leaves_resumes_when_it_is_back_and_is_forgotten_when_it
         writer.store().injection().remove(id);
         assert_eq!(writer.order_work(work, leaf, Order::Suspend).unwrap(), Err(WorkRefused::BadDevice));
         back();
-        assert_eq!(writer.order_work(work, leaf, Order::Suspend).unwrap(), Ok(()));
-        assert_eq!(writer.order_work(work, leaf, Order::Start { rate: 1 << 40 }).unwrap(), Ok(()));
+        // On a disk in memory, the rest of the work may be done by now.
+        match writer.order_work(work, leaf, Order::Suspend).unwrap() {
+            Ok(()) => assert_eq!(writer.order_work(work, leaf, Order::Start { rate: 1 << 40 }).unwrap(), Ok(())),
+            refused => assert_eq!(refused, Err(WorkRefused::NotActive)),
+        }
         worked(&rig, work);
         assert_eq!(first(&rig, work).0, complete, "{work:?}");
     }

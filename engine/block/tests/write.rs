@@ -517,5 +517,5 @@ fn single_copies_fail_by_injection() {
     assert!(reader.injection().remove(first) && reader.injection().remove(second));
     reader.injection().add(rule(0));
     let repaired = bench.store.repair(&bp, &AT, wrong);
-    assert!(!repaired.readable && repaired.error.is_some_and(|error| error.contains("I/O error")));
+    assert!(!repaired.readable && repaired.error.is_some_and(|error| error.contains("Input/output error")));
 }

@@ -13,7 +13,7 @@ fuzz_target!(|data: &[u8]| {
     let converted = to_little(of, &mut bytes);
     if converted.is_ok() && Layout::of(of) == Some(Layout::Dnodes) {
         // The first dnode is the same one.
-        let before = Dnode::parse(data, Endian::Big).map(|d| (d.object_type, d.max_block_id, d.blkptrs));
+        let before = Dnode::parse(&data[..size], Endian::Big).map(|d| (d.object_type, d.max_block_id, d.blkptrs));
         let after = Dnode::parse(&bytes, Endian::Little).map(|d| (d.object_type, d.max_block_id, d.blkptrs));
         assert_eq!(before.ok(), after.ok());
     }

@@ -185,8 +185,10 @@ fn repaired_reads_are_counted_by_disk_and_explain_a_storm_of_repairs() {
     // The last second is available once it is over.
     loop {
         let found = filer.get("explain", "io.ops[op=read]", &format!("&from={from}&to={to}"));
-        let (field, first) = (&found["fields"][0]["field"], &found["fields"][0]["values"][0]);
-        if (field, &first["value"]) == (&json!("result"), &json!("checksum")) {
+        // On a busy machine, the disk may stand out more than the result.
+        let fields = found["fields"].as_array().expect("fields");
+        let first = fields.iter().find(|field| field["field"] == "result").map(|field| &field["values"][0]);
+        if let Some(first) = first.filter(|first| first["value"] == "checksum") {
             assert_eq!(first["outside"], 0);
             break;
         }

@@ -291,6 +291,7 @@ fn new_entries_inherit_the_project_of_their_directory() {
 fn dos_flags_change_alone_and_a_read_only_file_is_truncated_by_root_only() {
     let f = fixture();
     let node = file(&f, f.fs.root(), "a");
+    f.sync();
     assert_eq!(f.fs.dos_flags(node).unwrap(), Flags::ARCHIVE);
     let set = |set_flags, clear_flags| {
         f.fs.set_attr(&root(), node, &SetAttr { set_flags, clear_flags, ..SetAttr::default() })

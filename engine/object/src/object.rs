@@ -71,6 +71,11 @@ struct Indirect {
 
 type Recent = Option<Indirect>;
 
+/// Limit for the looks at an object that is being synced: a suspended pool does not end its txg.
+const SYNCING_LOOKS_MAX: u32 = 2000;
+/// Time between two looks at an object that is being synced.
+const SYNCING_LOOK: std::time::Duration = std::time::Duration::from_millis(1);
+
 /// The data blocks below block `index` of a level whose blocks have 2^`shift` data blocks below
 /// them.
 pub(crate) fn span(shift: u32, index: u64) -> Range<u64> {
@@ -269,11 +274,26 @@ impl Object {
     /// Changing or freeing them reads the same during the sync of the txg, where an error suspends
     /// the pool; here it is the caller's.
     pub fn check_indirect(&self, blocks: Range<u64>) -> Result<()> {
-        let dnode = self.tree();
+        let mut looks = 0;
+        loop {
+            let tree = self.tree();
+            let checked = self.check_under(&tree, &blocks);
+            looks += 1;
+            // What a txg replaces meanwhile may be freed and written again.
+            let is_syncing = || self.inner.live.as_ref().is_some_and(|live| live.state.read().syncing.is_some());
+            let is_final = || looks >= SYNCING_LOOKS_MAX || !is_syncing() && Arc::ptr_eq(&tree, &self.tree());
+            if checked.is_ok() || is_final() {
+                return checked;
+            }
+            host::threads::sleep(SYNCING_LOOK);
+        }
+    }
+
+    fn check_under(&self, dnode: &Dnode, blocks: &Range<u64>) -> Result<()> {
         let Some(top) = dnode.levels.checked_sub(1).filter(|top| *top > 0) else { return Ok(()) };
-        let shift = pointer_shift(&dnode);
+        let shift = pointer_shift(dnode);
         for (index, bp) in (0..).zip(dnode.blkptrs.iter()) {
-            self.check_below(shift, top, index, bp, &blocks)?;
+            self.check_below(shift, top, index, bp, blocks)?;
         }
         Ok(())
     }

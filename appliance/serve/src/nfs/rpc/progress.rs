@@ -129,9 +129,10 @@ impl PendingAnswers {
     }
 
     /// Answers of one read or call are queued. Returns whether it was the last one of the
-    /// connection.
+    /// connection. Two threads may both get that answer.
     pub fn remove(&self) -> bool {
-        self.busy.fetch_sub(1, Ordering::SeqCst) == 1 && self.was_read.load(Ordering::SeqCst)
+        // Another read may have begun, and have found the end, since the number was 0.
+        self.busy.fetch_sub(1, Ordering::SeqCst) == 1 && self.are_over()
     }
 
     /// Whether the last answer is queued, and none follows.

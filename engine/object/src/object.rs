@@ -86,11 +86,6 @@ pub(crate) fn span(shift: u32, index: u64) -> Range<u64> {
     start..start.saturating_add(1 << shift)
 }
 
-/// Logarithm of the number of pointers in an indirect block.
-fn pointer_shift(dnode: &Dnode) -> u32 {
-    u32::from(dnode.indirect_shift.max(blkptr::SIZE_BYTES.ilog2() as u8)) - blkptr::SIZE_BYTES.ilog2()
-}
-
 impl Object {
     pub(crate) fn from_parts(
         store: Arc<Store>,
@@ -241,7 +236,7 @@ impl Object {
 
     fn pointer(&self, dnode: &Dnode, level: u8, blkid: u64, recent: &mut Recent) -> Result<BlkPtr> {
         let Some(top) = dnode.levels.checked_sub(1).filter(|top| *top >= level) else { return Ok(BlkPtr::HOLE) };
-        let shift = pointer_shift(dnode);
+        let shift = dnode.pointers_per_indirect().ilog2();
         let parent = blkid >> shift.min(63);
         let index_at = |l: u8| blkid.checked_shr(shift * u32::from(l - level)).unwrap_or(0);
         let root = match dnode.blkptrs.get(usize::try_from(index_at(top)).unwrap_or(usize::MAX)) {
@@ -291,7 +286,7 @@ impl Object {
 
     fn check_under(&self, dnode: &Dnode, blocks: &Range<u64>) -> Result<()> {
         let Some(top) = dnode.levels.checked_sub(1).filter(|top| *top > 0) else { return Ok(()) };
-        let shift = pointer_shift(dnode);
+        let shift = dnode.pointers_per_indirect().ilog2();
         for (index, bp) in (0..).zip(dnode.blkptrs.iter()) {
             self.check_below(shift, top, index, bp, blocks)?;
         }

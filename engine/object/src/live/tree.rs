@@ -13,8 +13,8 @@
 use super::SyncContext;
 use super::sync_context::Written;
 use crate::object::span;
-use block::Bookmark;
 use block::crypt::DatasetKeys;
+use block::{Block, Bookmark};
 use bytes::Bytes;
 use errors::{Error, Place, Result};
 use ondisk::{BlkPtr, Dnode, ObjectType, Txg, blkptr};
@@ -254,20 +254,28 @@ impl Tree<'_> {
             };
             return Ok(vec![below; count]);
         }
+        let block = self.indirect(level, index, bp)?;
+        (0..count).map(|number| self.entry(&block, level, number)).collect()
+    }
+
+    /// Reads an indirect block.
+    fn indirect(&self, level: u8, index: u64, bp: &BlkPtr) -> Result<Block> {
         let block = self.cx.store().read(bp, &self.bookmark(level, index), self.keys)?;
-        if block.data.len() != count * blkptr::SIZE_BYTES {
+        if block.data.len() as u64 != self.dnode.pointers_per_indirect() * blkptr::SIZE_BYTES as u64 {
             return Err(Error::corrupt(self.place(), format!("an indirect block of {} bytes", block.data.len())));
         }
-        let mut entries = Vec::with_capacity(count);
-        for bytes in block.data.chunks_exact(blkptr::SIZE_BYTES) {
-            let entry = BlkPtr::parse(bytes, block.endian).at_with(|| self.place())?;
-            if !entry.is_hole() && !entry.is_redacted() && entry.level() != level - 1 {
-                let what = format!("block pointer of level {} where level {} was expected", entry.level(), level - 1);
-                return Err(Error::corrupt(self.place(), what));
-            }
-            entries.push(entry);
+        Ok(block)
+    }
+
+    /// Pointer `number` in an indirect block of `level`.
+    fn entry(&self, block: &Block, level: u8, number: usize) -> Result<BlkPtr> {
+        let bytes = &block.data[number * blkptr::SIZE_BYTES..];
+        let entry = BlkPtr::parse(bytes, block.endian).at_with(|| self.place())?;
+        if !entry.is_hole() && !entry.is_redacted() && entry.level() != level - 1 {
+            let what = format!("block pointer of level {} where level {} was expected", entry.level(), level - 1);
+            return Err(Error::corrupt(self.place(), what));
         }
-        Ok(entries)
+        Ok(entry)
     }
 
     /// Frees a block and everything below it.
@@ -311,8 +319,8 @@ impl Tree<'_> {
             if bp.is_hole() {
                 return Ok(BlkPtr::HOLE);
             }
-            let entries = self.entries(level, index_at(level), &bp)?;
-            bp = entries[(index_at(level - 1) & ((1 << shift) - 1)) as usize];
+            let block = self.indirect(level, index_at(level), &bp)?;
+            bp = self.entry(&block, level, (index_at(level - 1) & ((1 << shift) - 1)) as usize)?;
         }
         Ok(bp)
     }

@@ -345,9 +345,14 @@ pub(super) fn unique_accurate(cx: &Cx<'_>) -> u64 {
 /// The bytes that only head `phys` references: counted again, unless the count is accurate. It is
 /// not in heads that were written before pool version 9.
 pub(super) fn unique_bytes(cx: &Cx<'_>, phys: &DslDataset) -> Result<u64> {
-    if phys.has(DslDataset::FLAG_UNIQUE_ACCURATE) {
-        return Ok(phys.unique_bytes);
+    match phys.has(DslDataset::FLAG_UNIQUE_ACCURATE) {
+        true => Ok(phys.unique_bytes),
+        false => counted_unique_bytes(cx, phys),
     }
+}
+
+/// The bytes that only head `phys` references, counted again.
+pub(super) fn counted_unique_bytes(cx: &Cx<'_>, phys: &DslDataset) -> Result<u64> {
     let shared = match phys.prev_snap {
         0 => 0,
         previous => {

@@ -218,9 +218,13 @@ fn unlink(cx: &Cx<'_>, id: u64, gone: &DslDataset) -> Result<Option<DslDataset>>
 /// The snapshot before head `id` changed, so more blocks are unique to the head; a refreservation
 /// covers them.
 fn recount_unique(cx: &Cx<'_>, id: u64, before: u64) -> Result<()> {
-    cx.change_dataset(id, |phys| phys.flags &= !DslDataset::FLAG_UNIQUE_ACCURATE)?;
-    deadlist::count_unique(cx, id)?;
-    let DslDataset { dir, unique_bytes: unique, .. } = cx.dataset(id)?.phys;
+    let phys = cx.dataset(id)?.phys;
+    let unique = deadlist::counted_unique_bytes(cx, &phys)?;
+    cx.change_dataset(id, |phys| {
+        phys.unique_bytes = unique;
+        phys.flags |= deadlist::unique_accurate(cx);
+    })?;
+    let dir = phys.dir;
     let reserved = props::own_number(cx, dir, "refreservation")?;
     let covered = unique.min(reserved).saturating_sub(before.min(reserved));
     space::did_use(cx, dir, Part::Refreservation, Delta::used((covered as i64).wrapping_neg()))

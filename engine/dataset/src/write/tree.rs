@@ -262,18 +262,26 @@ fn stand_on(cx: &Cx<'_>, dir: u64, (id, phys): (u64, &mut DslDataset), origin: u
     let origin_head = cx.dataset(from_dir.head_dataset)?.phys;
     phys.deadlist = deadlist::create_like(cx, origin_head.deadlist, phys.prev_snap_txg.0, origin)?;
     from.phys.num_children += 1;
-    let has_list = cx.sync.version() >= version::NEXT_CLONES;
-    if has_list && from.phys.next_clones_zap == 0 {
-        from.phys.next_clones_zap = cx.create_zap(ObjectType::NEXT_CLONES)?;
-    }
     cx.put_dataset(&from)?;
-    if has_list {
-        add_int(cx, from.phys.next_clones_zap, id)?;
+    if cx.sync.version() >= version::NEXT_CLONES {
+        add_int(cx, next_clones(cx, origin)?, id)?;
     }
     cx.change_dir(dir, |dir| dir.origin = origin)?;
     match cx.sync.version() >= version::DIR_CLONES {
         true => add_int(cx, clones(cx, from.phys.dir)?, id),
         false => Ok(()),
+    }
+}
+
+/// The ZAP of the states after `snapshot` in its clones. Creates it if there is none.
+pub(super) fn next_clones(cx: &Cx<'_>, snapshot: u64) -> Result<u64> {
+    match cx.dataset(snapshot)?.phys.next_clones_zap {
+        0 => {
+            let zap = cx.create_zap(ObjectType::NEXT_CLONES)?;
+            cx.change_dataset(snapshot, |phys| phys.next_clones_zap = zap)?;
+            Ok(zap)
+        }
+        zap => Ok(zap),
     }
 }
 

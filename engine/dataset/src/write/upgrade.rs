@@ -18,7 +18,7 @@ use crate::tree::CHAIN_MAX;
 use errors::{Error, Result};
 use object::Bpobj;
 use object::bpobj_write::new_header;
-use ondisk::{ObjectType, feature, pool_dir::directory, version};
+use ondisk::{feature, pool_dir::directory, version};
 use pool::SyncTx;
 use pool::writer::VERSION_FEATURES;
 
@@ -122,15 +122,7 @@ fn list_in_origin(cx: &Cx<'_>, head: u64) -> Result<()> {
             origin
         }
     };
-    let clones = match cx.dataset(origin)?.phys.next_clones_zap {
-        0 => {
-            let zap = cx.create_zap(ObjectType::NEXT_CLONES)?;
-            cx.change_dataset(origin, |origin| origin.next_clones_zap = zap)?;
-            zap
-        }
-        zap => zap,
-    };
-    tree::add_int(cx, clones, oldest.id)
+    tree::add_int(cx, tree::next_clones(cx, origin)?, oldest.id)
 }
 
 /// Enters head `head` in the list of clones that the dataset of its origin has.

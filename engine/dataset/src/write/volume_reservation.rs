@@ -4,6 +4,7 @@
 //! `zvol_volsize_to_reservation`, `zfs_add_synthetic_resv`, `zfs_fix_auto_resv` in
 //! lib/libzfs/libzfs_dataset.c.
 
+use super::contents::{VOLUME_DATA, VOLUME_PROPERTIES};
 use super::cx::Cx;
 use super::props;
 use super::tree::Node;
@@ -14,10 +15,6 @@ use errors::{Error, Result};
 use object::{ObjectSet, Zap};
 use ondisk::version;
 use pool::Pool;
-
-/// Objects of a volume: its contents, and the ZAP with its size.
-const CONTENTS: u64 = 1;
-const PROPERTIES: u64 = 2;
 
 /// The property that reserves the space of new volumes: before pool version 9 it includes their
 /// snapshots.
@@ -64,8 +61,8 @@ pub(super) fn resolve_auto(cx: &Cx<'_>, setting: &mut Setting, (size, block): (u
 pub(super) fn size_of(cx: &Cx<'_>, dataset: u64) -> Result<(u64, u64)> {
     let root = cx.dataset(dataset)?.phys.bp;
     let objset = ObjectSet::open(cx.mos().store().clone(), &root, dataset, None)?;
-    let size = Zap::open(objset.object(PROPERTIES)?)?.lookup_u64("size")?.unwrap_or(0);
-    Ok((size, objset.object(CONTENTS)?.block_bytes()))
+    let size = Zap::open(objset.object(VOLUME_PROPERTIES)?)?.lookup_u64("size")?.unwrap_or(0);
+    Ok((size, objset.object(VOLUME_DATA)?.block_bytes()))
 }
 
 /// Completes what is to be set on the existing volume `node`: `auto` becomes a number, and if the

@@ -4,6 +4,7 @@
 //! Facts: dsl_dir_hold_obj, dsl_dataset_hold_obj, spa_ld_check_features (module/zfs).
 
 use anyhow::Result;
+use block::crypt::CURRENT_VERSION;
 use dataset::{Dataset, Datasets, Entry, ListOptions};
 use pool::Pool;
 use std::sync::Arc;
@@ -12,11 +13,6 @@ use std::sync::Arc;
 pub const FIRST_FORMAT: u64 = 3;
 /// `ZPOOL_ERRATA_ZOL_8308_ENCRYPTION`: snapshots and bookmarks lack the guid of their set of IVs.
 pub const NO_IVSET: u64 = 4;
-
-/// `DS_FIELD_IVSET_GUID`.
-const IVSET_GUID: &str = "com.datto:ivset_guid";
-/// Version of keys in the current format.
-const KEY_VERSION: u64 = 1;
 
 /// The number of the defect that the features show; 0 if none.
 pub fn of_features(pool: &Pool) -> u64 {
@@ -30,7 +26,7 @@ pub fn of_features(pool: &Pool) -> u64 {
 /// Whether a dataset is encrypted in the first format, which is only read
 /// (`dsl_dir_incompatible_encryption_version`).
 pub fn is_first_format(dataset: &Dataset) -> Result<bool> {
-    Ok(dataset.key_object()?.is_some_and(|key| key.wrapped.version != KEY_VERSION))
+    Ok(dataset.key_object()?.is_some_and(|key| key.wrapped.version != CURRENT_VERSION))
 }
 
 /// The number of the defect that encrypted datasets have; 0 if none. Reads the properties of all
@@ -46,7 +42,7 @@ pub fn of_datasets(datasets: &Arc<Datasets>) -> Result<u64> {
         if is_first_format(&dataset)? {
             return Ok(FIRST_FORMAT);
         }
-        if dataset.crypto_object()?.is_some() && dataset.is_snapshot() && dataset.field_u64(IVSET_GUID)?.is_none() {
+        if dataset.crypto_object()?.is_some() && dataset.is_snapshot() && dataset.ivset_guid()?.is_none() {
             found = NO_IVSET;
         }
     }

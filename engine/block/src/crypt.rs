@@ -53,7 +53,7 @@ use auth::mismatch;
 pub use auth::verify_indirect;
 pub use create::{PBKDF2_ITERATIONS_DEFAULT, PBKDF2_ITERATIONS_MIN, WrappingKey};
 use errors::{Error, Refusal, Result};
-pub use key_object::{Attribute, KeyObject, WrappedKeyParams, attribute};
+pub use key_object::{Attribute, CURRENT_VERSION, KeyObject, WrappedKeyParams, attribute};
 pub(crate) use seal::seal_indirect;
 
 /// Block keys cached per dataset. A dataset has one salt for each time that its key was loaded and

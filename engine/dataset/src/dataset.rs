@@ -10,7 +10,7 @@ use crate::tree::{DatasetState, Datasets};
 use crate::zap::{fields_of, open_zap};
 use errors::{Error, Place, Result};
 use object::ObjectSet;
-use ondisk::dsl_dataset::FIELD_REDACTED_DATASETS;
+use ondisk::dsl_dataset::{FIELD_IVSET_GUID, FIELD_REDACTED_DATASETS};
 use ondisk::dsl_dir::{FIELD_CRYPTO_KEY_OBJ, FIELD_SNAPSHOTS_CHANGED};
 use ondisk::zap::Value as ZapValue;
 use ondisk::{DslDataset, ObjsetKind};
@@ -226,6 +226,12 @@ impl Dataset {
     /// snapshots with respect to which it is redacted.
     pub fn redacted_by(&self) -> Result<Option<Vec<u64>>> {
         Ok(self.field(FIELD_REDACTED_DATASETS)?.map(|guids| guids.ints))
+    }
+
+    /// The guid of a snapshot's set of IVs, which raw streams of it begin with. `None` if it is not
+    /// encrypted, or is older than these guids.
+    pub fn ivset_guid(&self) -> Result<Option<u64>> {
+        self.field_u64(FIELD_IVSET_GUID)
     }
 
     /// A field that is a single number.

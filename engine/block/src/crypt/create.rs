@@ -13,11 +13,9 @@ use std::sync::Arc;
 use transform::crypt::{self, HMAC_KEY_BYTES, KeyFormat, MASTER_KEY_BYTES_MAX, Suite, WrapContext, wrapping_key};
 use zeroize::Zeroizing;
 
-use super::{DatasetKeys, KeyObject, WrappedKeyParams};
+use super::{CURRENT_VERSION, DatasetKeys, KeyObject, WrappedKeyParams};
 use errors::{Error, Result};
 
-/// Version of new key objects (`ZIO_CRYPT_KEY_CURRENT_VERSION`).
-const VERSION: u64 = 1;
 /// Default of the property `pbkdf2iters`.
 pub const PBKDF2_ITERATIONS_DEFAULT: u64 = 350_000;
 /// Minimum of the property `pbkdf2iters`.
@@ -100,7 +98,7 @@ impl DatasetKeys {
         random::fill(&mut master_key[..suite.key_bytes()]);
         let mut hmac_key = Zeroizing::new([0; HMAC_KEY_BYTES]);
         random::fill(&mut hmac_key[..]);
-        Self::new(suite, random::u64(), VERSION, master_key, hmac_key)
+        Self::new(suite, random::u64(), CURRENT_VERSION, master_key, hmac_key)
     }
 
     /// Wraps the keys, with a new IV.

@@ -27,7 +27,7 @@ pub mod attribute {
     pub const ROOT_DIR: &str = "DSL_CRYPTO_ROOT_DDOBJ";
     /// Number of DSL directories that share the key object (clones).
     pub const REFCOUNT: &str = "DSL_CRYPTO_REFCOUNT";
-    /// Version; 0 if missing.
+    /// Version; 0 if missing. See [`super::CURRENT_VERSION`].
     pub const VERSION: &str = "DSL_CRYPTO_VERSION";
     /// Format of the key material: the property of this name.
     pub const KEY_FORMAT: &str = "keyformat";
@@ -36,6 +36,10 @@ pub mod attribute {
     /// Rounds for a passphrase: the property of this name.
     pub const PBKDF2_ITERATIONS: &str = "pbkdf2iters";
 }
+
+/// Version of key objects in the current format (`ZIO_CRYPT_KEY_CURRENT_VERSION`). Older ones are
+/// only read, and are not sent or received raw.
+pub const CURRENT_VERSION: u64 = 1;
 
 /// A value of the ZAP: integers of 1, 2, 4 or 8 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,6 @@ use crate::bookmark::Bookmark;
 use crate::dataset::Dataset;
 use crate::resume;
 use errors::{Place, Result};
-use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::dsl_dir::{FIELD_FILESYSTEM_COUNT, FIELD_SNAPSHOT_COUNT};
 use ondisk::{DslBookmark, DslDataset, ObjsetKind};
 
@@ -112,7 +111,7 @@ fn encryption(d: &Dataset, name: &str, view: &View<'_>) -> Result<Option<Value>>
         "keyformat" => number(key.key_format),
         "pbkdf2salt" => number(key.pbkdf2_salt),
         "pbkdf2iters" => number(key.pbkdf2_iterations),
-        "ivsetguid" => Ok(d.field_u64(FIELD_IVSET_GUID)?.map(Value::Number)),
+        "ivsetguid" => Ok(d.ivset_guid()?.map(Value::Number)),
         "keystatus" => {
             let loaded = view.keys.is_some_and(|keys| keys.has_root(key.root_dir));
             number(if loaded { 2 } else { 1 })

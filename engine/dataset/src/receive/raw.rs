@@ -15,6 +15,7 @@
 
 use super::verifying_reader::bad;
 use crate::write::raw_keys::ReceivedKey;
+use block::crypt::CURRENT_VERSION;
 use errors::{Error, Result};
 use object::RawObjset;
 use ondisk::nvlist::{Nvlist, Value};
@@ -23,8 +24,6 @@ use transform::crypt::KeyFormat;
 
 /// Name of the list inside BEGIN's list.
 const LIST: &str = "crypt_keydata";
-/// Version of key objects whose datasets can be sent raw.
-const KEY_VERSION: u64 = 1;
 /// Bytes per block of dnodes.
 const DNODES_BYTES: u64 = 16 << 10;
 /// Maximum levels of a tree (`DN_MAX_LEVELS` is 6 for blocks of 128 KiB; other sizes need more).
@@ -77,7 +76,7 @@ pub(super) fn parse(list: &Nvlist, features: Features, has_spill_flags: bool) ->
         }
         _ => {}
     }
-    if number(name::VERSION)? != KEY_VERSION {
+    if number(name::VERSION)? != CURRENT_VERSION {
         return invalid("pool must be upgraded to receive this stream.");
     }
     let Some(format) = KeyFormat::from_raw(key.key_format) else {

@@ -13,18 +13,15 @@ use crate::dataset::Dataset;
 use crate::keys::KeyStore;
 use crate::property::{self, Value as PropertyContents};
 use crate::tree::Entry;
-use block::crypt::attribute as key_attribute;
+use block::crypt::{CURRENT_VERSION, attribute as key_attribute};
 use errors::{Error, Result};
 use object::ObjectSet;
-use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::nvlist::{Nvlist, Value};
 use ondisk::send_record::{Begin, Features};
 use ondisk::{DslDataset, Endian, ObjsetKind};
 
 /// Version of file systems whose attributes may use spill blocks (`ZPL_VERSION_SA`).
 const VERSION_SA: u64 = 5;
-/// Version of key objects required for raw streams.
-const KEY_VERSION: u64 = 1;
 /// `drr_flags` of BEGIN.
 const FLAG_CLONE: u32 = 1;
 const FLAG_CI_DATA: u32 = 2;
@@ -149,7 +146,7 @@ fn snaps_of(mark: &Bookmark) -> Result<Option<Vec<u64>>> {
 fn key_data(to: &Dataset, set: &ObjectSet, from_ivset: u64) -> Result<Nvlist> {
     let missing = || Error::corrupt(to.name(), "it is encrypted and has no key object");
     let own = to.key_object()?.ok_or_else(missing)?;
-    if own.wrapped.version != KEY_VERSION {
+    if own.wrapped.version != CURRENT_VERSION {
         return Err(Error::unsupported(to.name(), "raw sending of the first format of encryption (errata 3)"));
     }
     // Datasets created by early versions lack the key parameters: their encryption root has them.
@@ -177,7 +174,7 @@ fn key_data(to: &Dataset, set: &ObjectSet, from_ivset: u64) -> Result<Nvlist> {
         ("mdn_indblkshift", mdn.indirect_shift.into()),
         ("mdn_nblkptr", mdn.blkptrs.len() as u64),
         ("mdn_maxblkid", mdn.max_block_id),
-        ("to_ivset_guid", to.field_u64(FIELD_IVSET_GUID)?.unwrap_or(0)),
+        ("to_ivset_guid", to.ivset_guid()?.unwrap_or(0)),
         ("from_ivset_guid", from_ivset),
     ] {
         list.put(name, value);

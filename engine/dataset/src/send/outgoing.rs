@@ -5,7 +5,6 @@ use crate::dataset::Dataset;
 use errors::{Error, Result};
 use object::ObjectSet;
 use ondisk::Endian;
-use ondisk::dsl_dataset::FIELD_IVSET_GUID;
 use ondisk::send_record::Begin;
 use std::sync::Arc;
 
@@ -65,7 +64,7 @@ impl Base {
 
     pub(super) fn ivset_guid(&self) -> Result<u64> {
         match self {
-            Self::Snapshot(d) => Ok(d.field_u64(FIELD_IVSET_GUID)?.unwrap_or(0)),
+            Self::Snapshot(d) => Ok(d.ivset_guid()?.unwrap_or(0)),
             Self::Bookmark(b) => Ok(b.phys().ivset_guid),
         }
     }

@@ -35,6 +35,12 @@ pub fn processors() -> usize {
     *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
+/// The operating system's text for an error, without the error's number.
+pub fn os_text(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
 /// The host name; `localhost` if none is set.
 pub fn name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

@@ -260,12 +260,11 @@ pub fn cannot_unmount((place, error): &NotUnmounted) -> String {
 pub fn text(error: &io::Error) -> String {
     let text = match error.kind() {
         ErrorKind::ResourceBusy => "pool or dataset is busy".to_owned(),
-        _ => error.to_string(),
+        _ => host::os_text(error),
     };
-    let text = text.split(" (os error").next().unwrap_or(&text);
     // The caller prints the place.
     let why = text.strip_prefix("cannot mount at ").and_then(|rest| Some(rest.split_once(": ")?.1));
-    why.unwrap_or(text).to_owned()
+    why.unwrap_or(&text).to_owned()
 }
 
 /// Whether a dataset is `above` or one of its descendants.

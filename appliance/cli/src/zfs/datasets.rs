@@ -1,7 +1,7 @@
 //! Looks up the datasets of imported pools that a verb operates on.
 
 use crate::context::{Context, Failure};
-use crate::zpool::{pools, writing};
+use crate::zpool::pools;
 use admin::mounts::Plan;
 use admin::verbs::{Found, ReadPool, in_listing_order, pool_of};
 use dataset::{DatasetKind, ListOptions};
@@ -162,7 +162,7 @@ impl Pools {
         let found = match path {
             Ok(path) => crate::mount_table::holding(&path, &self.mounted)
                 .ok_or_else(|| format!("'{argument}': not a ZFS filesystem")),
-            Err(error) => Err(format!("cannot open '{argument}': {}", writing::os_text(&error))),
+            Err(error) => Err(format!("cannot open '{argument}': {}", host::os_text(&error))),
         };
         found.map_err(|message| cx.complain(&message)).ok()
     }

@@ -11,7 +11,6 @@
 use crate::context::{Context, Failure, Outcome};
 use crate::getopt::{ArgKind, Parsed, flag, value};
 use crate::verb::{Call, Verb, for_caller};
-use crate::zpool::writing::os_text;
 use host::project::FileProject;
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -288,7 +287,7 @@ fn is_link(error: &io::Error) -> bool {
 }
 
 fn failed<'a>(what: &'a str, path: &'a Path) -> impl Fn(io::Error) -> String + 'a {
-    move |error| format!("failed to {what} {}: {}", path.display(), os_text(&error))
+    move |error| format!("failed to {what} {}: {}", path.display(), host::os_text(&error))
 }
 
 /// Prints a line with a path, which need not be UTF-8.

@@ -44,7 +44,7 @@ pub fn run(cx: &mut Context<'_>, call: &Call) -> Outcome {
         Some(file) => {
             let failed = |why: String| Failure::failed(format!("cannot read '{file}': {why}"));
             let path = cx.client.absolute(Path::new(file)).map_err(|e| failed(e.to_string()))?;
-            let text = std::fs::read_to_string(path).map_err(|e| failed(super::writing::os_text(&e)))?;
+            let text = std::fs::read_to_string(path).map_err(|e| failed(host::os_text(&e)))?;
             read_shelves(&text).map_err(failed)?
         }
     };
@@ -112,7 +112,7 @@ fn candidate(cx: &Context<'_>, word: &str, shelves: &BTreeMap<String, String>) -
     };
     let leaf = leaf(&word).map_err(Failure::failed)?;
     let failed = |why: String| Failure::failed(format!("cannot look at '{}': {why}", leaf.name()));
-    let device = host::device::FileDevice::open(&leaf.path).map_err(|e| failed(super::writing::os_text(&e)))?;
+    let device = host::device::FileDevice::open(&leaf.path).map_err(|e| failed(host::os_text(&e)))?;
     let size_bytes = host::device::Device::size_bytes(&device);
     if pool::devices::is_too_small(size_bytes) {
         return Err(failed("the device is smaller than 64 MiB".to_owned()));

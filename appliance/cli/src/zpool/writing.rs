@@ -66,9 +66,3 @@ pub fn ask(client: &dyn Client, format: &str) -> Result<Material> {
     anyhow::ensure!(typed == again, "Provided keys do not match.");
     Ok(Material::new(typed.into_bytes()))
 }
-
-/// The operating system's error text, without the number.
-pub fn os_text(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
-}

@@ -199,10 +199,7 @@ fn check_mountpoint(invocation: &Invocation<'_>, place: Option<&Path>) -> Result
         Ok(true) => format!("'{}' exists and is not empty", place.display()),
         Ok(false) => return Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => {
-            let text = error.to_string();
-            format!("'{}' : {}", place.display(), text.split(" (os error").next().unwrap_or(&text))
-        }
+        Err(error) => format!("'{}' : {}", place.display(), host::os_text(&error)),
     };
     let text = format!("mountpoint {why}\nuse '-m' option to provide a different default");
     Err(Refusal::new(Kind::Conflict, text))

@@ -164,7 +164,7 @@ impl ImportRequest {
     pub fn of_cache_file(&mut self, file: &Path) -> Result<(), Refusal> {
         let pools = cache_file::read(file).map_err(|error| {
             let (what, why) = match error.downcast_ref::<std::io::Error>() {
-                Some(error) => ("failed to open cache file", without_number(error)),
+                Some(error) => ("failed to open cache file", host::os_text(error)),
                 None => ("invalid or corrupt cache file contents", format!("{error:#}")),
             };
             Refusal::new(Kind::Invalid, format!("{what}: {why}"))
@@ -183,12 +183,6 @@ impl ImportRequest {
             false => self.places.clone(),
         }
     }
-}
-
-/// The operating system's error text.
-fn without_number(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 /// Pools that were found, and are not imported.

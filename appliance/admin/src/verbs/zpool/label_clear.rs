@@ -74,10 +74,7 @@ fn cannot_open(name: &str, path: &Path, is_path: bool, error: &std::io::Error) -
             (false, ErrorKind::NotFound) => {
                 format!("failed to find device {name}, try specifying absolute path instead")
             }
-            _ => {
-                let why = error.to_string();
-                format!("failed to open {}: {}", path.display(), why.split(" (os error").next().unwrap_or(&why))
-            }
+            _ => format!("failed to open {}: {}", path.display(), host::os_text(error)),
         },
     )
 }

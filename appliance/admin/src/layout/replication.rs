@@ -19,7 +19,7 @@ pub struct Replication {
 impl Replication {
     /// Whether vdevs of both kinds may be in one pool.
     pub fn agree(a: Self, b: Self) -> bool {
-        mismatch(a, b).is_none()
+        difference(a, b).is_none()
     }
 
     fn of(group: Group, leaves: &[Leaf]) -> Self {
@@ -46,67 +46,72 @@ fn raidz_and_mirror(a: Replication, b: Replication) -> Option<(Replication, Repl
     }
 }
 
-fn mismatch(last: Replication, next: Replication) -> Option<String> {
-    let level = |text: String| Some(format!("mismatched replication level: {text}"));
-    if let Some((raidz, mirror)) = raidz_and_mirror(last, next) {
-        let failures = mirror.children - 1;
-        if raidz.parity == failures {
-            return None;
-        }
-        return level(format!(
-            "{} and {} vdevs with different redundancy, {} vs. {failures} ({}-way) are present",
-            raidz.kind, mirror.kind, raidz.parity, mirror.children
-        ));
-    }
-    if has_parity(last) && has_parity(next) {
-        if last.parity == next.parity {
-            return None;
-        }
-        return level(format!(
-            "{} and {} vdevs with different redundancy, {} vs. {} are present",
-            last.kind, next.kind, last.parity, next.parity
-        ));
-    }
-    if last.kind != next.kind {
-        return level(format!("both {} and {} vdevs are present", last.kind, next.kind));
-    }
-    if last.children != next.children {
-        return level(format!("both {}-way and {}-way {} vdevs are present", last.children, next.children, next.kind));
-    }
-    None
+/// How the redundancy of two vdevs differs.
+enum Difference {
+    /// They are a raidz or draid and a mirror. Parity of the one, and devices of the other that may
+    /// fail.
+    ParityAndCopies {
+        raidz: Replication,
+        mirror: Replication,
+        failures: u64,
+    },
+    /// Both are raidz or draid.
+    Parity,
+    Kind,
+    Children,
 }
 
-fn against_pool(pool: Replication, new: Replication) -> Option<String> {
-    let level = |text: String| Some(format!("mismatched replication level: {text}"));
-    if let Some((raidz, mirror)) = raidz_and_mirror(pool, new) {
+/// How two vdevs differ; `None` if they may be in one pool.
+fn difference(a: Replication, b: Replication) -> Option<Difference> {
+    if let Some((raidz, mirror)) = raidz_and_mirror(a, b) {
         let failures = mirror.children - 1;
-        if raidz.parity == failures {
-            return None;
+        return (raidz.parity != failures).then_some(Difference::ParityAndCopies { raidz, mirror, failures });
+    }
+    if has_parity(a) && has_parity(b) {
+        return (a.parity != b.parity).then_some(Difference::Parity);
+    }
+    if a.kind != b.kind {
+        return Some(Difference::Kind);
+    }
+    (a.children != b.children).then_some(Difference::Children)
+}
+
+/// The problem if two vdevs of a layout differ.
+fn mismatch(last: Replication, next: Replication) -> Option<String> {
+    let text = match difference(last, next)? {
+        Difference::ParityAndCopies { raidz, mirror, failures } => format!(
+            "{} and {} vdevs with different redundancy, {} vs. {failures} ({}-way) are present",
+            raidz.kind, mirror.kind, raidz.parity, mirror.children
+        ),
+        Difference::Parity => format!(
+            "{} and {} vdevs with different redundancy, {} vs. {} are present",
+            last.kind, next.kind, last.parity, next.parity
+        ),
+        Difference::Kind => format!("both {} and {} vdevs are present", last.kind, next.kind),
+        Difference::Children => {
+            format!("both {}-way and {}-way {} vdevs are present", last.children, next.children, next.kind)
         }
-        return level(format!(
+    };
+    Some(format!("mismatched replication level: {text}"))
+}
+
+/// The problem if a vdev of a layout differs from those of the pool.
+fn against_pool(pool: Replication, new: Replication) -> Option<String> {
+    let text = match difference(pool, new)? {
+        Difference::ParityAndCopies { raidz, mirror, failures } => format!(
             "pool and new vdev with different redundancy, {} and {} vdevs, {} vs. {failures} ({}-way)",
             raidz.kind, mirror.kind, raidz.parity, mirror.children
-        ));
-    }
-    if has_parity(pool) && has_parity(new) {
-        if pool.parity == new.parity {
-            return None;
-        }
-        return level(format!(
+        ),
+        Difference::Parity => format!(
             "pool and new vdev with different redundancy, {} and {} vdevs, {} vs. {}",
             pool.kind, new.kind, pool.parity, new.parity
-        ));
-    }
-    if pool.kind != new.kind {
-        return level(format!("pool uses {} and new vdev is {}", pool.kind, new.kind));
-    }
-    if pool.children != new.children {
-        return level(format!(
-            "pool uses {}-way {} and new vdev uses {}-way {}",
-            pool.children, pool.kind, new.children, new.kind
-        ));
-    }
-    None
+        ),
+        Difference::Kind => format!("pool uses {} and new vdev is {}", pool.kind, new.kind),
+        Difference::Children => {
+            format!("pool uses {}-way {} and new vdev uses {}-way {}", pool.children, pool.kind, new.children, new.kind)
+        }
+    };
+    Some(format!("mismatched replication level: {text}"))
 }
 
 /// Fails if the vdevs of a layout have different redundancy, or another than `pool`'s. Log devices

@@ -74,15 +74,15 @@ impl Remount<'_> {
         let shares = |plan: &Plan, name: &str| {
             plan.shared || rules::text(&pool, name, "sharesmb").is_some_and(|options| options != "off")
         };
-        let mut names: Vec<String> = concerned;
+        let mut names: Vec<String> = if changed { concerned } else { Vec::new() };
         names.retain(|name| {
-            let plan = rules::plan(&pool, name, Redacted::Skip).ok().filter(|plan| !plan.by_name);
-            changed && plan.is_some_and(|plan| (moves || shares(&plan, name)) && !mounts.is_mounted(name))
+            let is_due = |plan: Plan| !plan.by_name && (moves || shares(&plan, name)) && !mounts.is_mounted(name);
+            rules::plan(&pool, name, Redacted::Skip).is_ok_and(is_due)
         });
         names.extend(unmounted.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
-        let changed =
+        let differs =
             below.iter().any(|m| rules::plan(&pool, &m.dataset, Redacted::Skip).is_ok_and(|plan| plan != m.plan));
-        if changed {
+        if differs {
             match mounts.mounter.unmount_placed(mounts.record.guid, &dataset, false) {
                 Ok(unmounted) => names.extend(unmounted.into_iter().map(|m| m.dataset)),
                 Err((place, error)) => {
